@@ -8,10 +8,10 @@ use fbc::release::Release;
 use fbc::version::Version;
 
 use crate::changes::described_package_json;
-use crate::new_blob::{Attached, NewBlob};
-use crate::outline::{Bundle, Channel, Outline, Package};
+use crate::new_blob::{AttachedFile, NewBlob};
+use crate::outline::{Outline, OutlineBundle, OutlineChannel, OutlinePackage};
 use crate::promote::{Promotion, promote};
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 
 /// A bundle to add to the catalog.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct NewBundle {
     /// The CSV as JSON, which supplies the description of a new package.
     pub csv: Option<String>,
     /// The files that the blob refers to.
-    pub files: Vec<Attached>,
+    pub files: Vec<AttachedFile>,
 }
 
 /// The channels of a new bundle, as its own metadata declares them.
@@ -50,10 +50,10 @@ pub fn add_bundle(
     bundle: &NewBundle,
     channels: &[String],
     promotion: &Promotion,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>, EditRefusal> {
     let mut notes = Vec::new();
     let Some(first) = channels.first() else {
-        return Err(Refusal::new("a bundle needs a channel").help("set one with --channel"));
+        return Err(EditRefusal::new("a bundle needs a channel").help("set one with --channel"));
     };
     let mut promotion = promotion.clone();
     if insert(outline, bundle, first)? {
@@ -70,17 +70,17 @@ pub fn add_bundle(
 ///
 /// # Errors
 /// Refuses if the bundle exists already.
-pub fn add_declared(outline: &mut Outline, bundle: &NewBundle, declared: &DeclaredChannels) -> Result<(), Refusal> {
+pub fn add_declared(outline: &mut Outline, bundle: &NewBundle, declared: &DeclaredChannels) -> Result<(), EditRefusal> {
     let Some(first) = declared.channels.first() else {
         return Err(
-            Refusal::new(format!("bundle {:?} declares no channel", bundle.name)).help("set one with --channels")
+            EditRefusal::new(format!("bundle {:?} declares no channel", bundle.name)).help("set one with --channels")
         );
     };
     let default = if declared.default_channel.is_empty() { first } else { &declared.default_channel };
     insert(outline, bundle, default)?;
     let package = outline.package_mut(&bundle.package)?;
     for name in &declared.channels {
-        let channel: &mut Channel = package.channels.entry(name.clone()).or_default();
+        let channel: &mut OutlineChannel = package.channels.entry(name.clone()).or_default();
         if channel.entry(&bundle.name).is_none() {
             channel.entries.push(ChannelEntry { name: bundle.name.as_str().into(), ..declared.entry.clone() });
         }
@@ -89,27 +89,28 @@ pub fn add_declared(outline: &mut Outline, bundle: &NewBundle, declared: &Declar
 }
 
 /// Adds a bundle to its package and returns whether the package is new.
-fn insert(outline: &mut Outline, bundle: &NewBundle, default_channel: &str) -> Result<bool, Refusal> {
+fn insert(outline: &mut Outline, bundle: &NewBundle, default_channel: &str) -> Result<bool, EditRefusal> {
     let is_new = !outline.packages.contains_key(&bundle.package);
     if is_new {
         let csv = bundle.csv.as_deref().and_then(|csv| Raw::parse(csv, MAX_DEPTH).ok());
-        let package = Package {
+        let package = OutlinePackage {
             new_blob: Some(NewBlob::json(described_package_json(&bundle.package, default_channel, csv))),
             default_channel: default_channel.to_owned(),
-            ..Package::default()
+            ..OutlinePackage::default()
         };
         outline.packages.insert(bundle.package.clone(), package);
     }
     let package = outline.package_mut(&bundle.package)?;
     if package.bundles.contains_key(&bundle.name) {
-        return Err(Refusal::new(format!("bundle {:?} already exists in package {:?}", bundle.name, bundle.package))
-            .help(
-                "add it to another channel with 'opm edit promote'; to replace it, remove the existing bundle first",
-            ));
+        return Err(EditRefusal::new(format!(
+            "bundle {:?} already exists in package {:?}",
+            bundle.name, bundle.package
+        ))
+        .help("add it to another channel with 'opm edit promote'; to replace it, remove the existing bundle first"));
     }
     let version = version(bundle.json.raw());
     let text = NewBlob { files: bundle.files.clone(), ..NewBlob::json(bundle.json.clone()) };
-    package.bundles.insert(bundle.name.clone(), Bundle { blob: None, new_blob: Some(text), version });
+    package.bundles.insert(bundle.name.clone(), OutlineBundle { blob: None, new_blob: Some(text), version });
     Ok(is_new)
 }
 

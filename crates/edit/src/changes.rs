@@ -8,33 +8,33 @@ use fbc::json::{JsonObject, Raw, Text};
 use fbc::{Fbc, FileId, base64};
 
 use crate::new_blob::NewBlob;
-use crate::outline::{Deprecations, Outline, Package};
-use crate::refusal::Refusal;
-use crate::rewrite::{Change, FileChange};
+use crate::outline::{Deprecations, Outline, OutlinePackage};
+use crate::refusal::EditRefusal;
+use crate::rewrite::{BlobChange, FileChange};
 
 /// The changes to the files of a catalog.
 #[derive(Debug, Default)]
-pub struct Changes {
+pub struct FileChanges {
     /// The files that change.
     pub files: BTreeMap<FileId, FileChange>,
     /// The blobs of new packages, by package name; the empty name holds blobs without a package.
     pub new_packages: BTreeMap<String, Vec<NewBlob>>,
 }
 
-impl Changes {
+impl FileChanges {
     /// Compares the current outline with the desired one.
     ///
     /// # Errors
     /// Refuses if a change affects content in a form that edits do not support.
-    pub fn between(fbc: &Fbc, old: &Outline, new: &Outline) -> Result<Changes, Refusal> {
-        let mut changes = Changes::default();
+    pub fn between(fbc: &Fbc, old: &Outline, new: &Outline) -> Result<FileChanges, EditRefusal> {
+        let mut changes = FileChanges::default();
         for (name, package) in &old.packages {
             match new.packages.get(name) {
                 Some(wanted) => changes.package(fbc, name, package, wanted)?,
                 None => {
                     // Channels that bundle properties declare are in no file; they go with the bundles.
                     for index in blobs(package).filter(|index| fbc.blobs()[*index].origin.is_some()) {
-                        changes.set(fbc, name, index, Change::Remove)?;
+                        changes.set(fbc, name, index, BlobChange::Remove)?;
                     }
                 }
             }
@@ -66,9 +66,15 @@ impl Changes {
         }
     }
 
-    fn package(&mut self, fbc: &Fbc, name: &str, old: &Package, new: &Package) -> Result<(), Refusal> {
+    fn package(
+        &mut self,
+        fbc: &Fbc,
+        name: &str,
+        old: &OutlinePackage,
+        new: &OutlinePackage,
+    ) -> Result<(), EditRefusal> {
         if let (true, Some(index)) = (old.default_channel != new.default_channel, old.blob) {
-            self.set(fbc, name, index, Change::DefaultChannel(new.default_channel.clone()))?;
+            self.set(fbc, name, index, BlobChange::DefaultChannel(new.default_channel.clone()))?;
         }
         // The blobs that stay; new blobs go after them.
         let kept = |index: &Option<usize>| index.filter(|index| fbc.blobs()[*index].origin.is_some());
@@ -81,9 +87,9 @@ impl Changes {
         for (channel, was) in &old.channels {
             let Some(index) = was.blob else { continue };
             match new.channels.get(channel) {
-                None => self.set(fbc, name, index, Change::Remove)?,
+                None => self.set(fbc, name, index, BlobChange::Remove)?,
                 Some(is) if is.entries != was.entries => {
-                    self.set(fbc, name, index, Change::Entries(is.entries.clone()))?;
+                    self.set(fbc, name, index, BlobChange::Entries(is.entries.clone()))?;
                 }
                 Some(_) => {}
             }
@@ -95,7 +101,7 @@ impl Changes {
         }
         for (_, bundle) in old.bundles.iter().filter(|(bundle, _)| !new.bundles.contains_key(*bundle)) {
             if let Some(index) = bundle.blob {
-                self.set(fbc, name, index, Change::Remove)?;
+                self.set(fbc, name, index, BlobChange::Remove)?;
             }
         }
         for new_blob in new.bundles.values().filter_map(|bundle| bundle.new_blob.clone()) {
@@ -107,12 +113,12 @@ impl Changes {
         match (&old.deprecations, &new.deprecations) {
             (Some(was), None) => {
                 if let Some(index) = was.blob {
-                    self.set(fbc, name, index, Change::Remove)?;
+                    self.set(fbc, name, index, BlobChange::Remove)?;
                 }
             }
             (Some(was), Some(is)) if was.entries != is.entries => {
                 if let Some(index) = was.blob {
-                    self.set(fbc, name, index, Change::Deprecations(is.entries.clone()))?;
+                    self.set(fbc, name, index, BlobChange::Deprecations(is.entries.clone()))?;
                 }
             }
             (None, Some(is)) => {
@@ -123,13 +129,13 @@ impl Changes {
         Ok(())
     }
 
-    fn set(&mut self, fbc: &Fbc, package: &str, index: usize, change: Change) -> Result<(), Refusal> {
+    fn set(&mut self, fbc: &Fbc, package: &str, index: usize, change: BlobChange) -> Result<(), EditRefusal> {
         let (file, start) = fbc.blobs()[index].origin.ok_or_else(|| old_form(package))?;
         self.files.entry(file).or_default().changed.insert(start, change);
         Ok(())
     }
 
-    fn add(&mut self, fbc: &Fbc, package: &str, after: Option<usize>, new_blob: NewBlob) -> Result<(), Refusal> {
+    fn add(&mut self, fbc: &Fbc, package: &str, after: Option<usize>, new_blob: NewBlob) -> Result<(), EditRefusal> {
         let origin = after.and_then(|index| fbc.blobs()[index].origin);
         let (file, start) = origin.ok_or_else(|| old_form(package))?;
         self.files.entry(file).or_default().added.entry(start).or_default().push(new_blob);
@@ -137,13 +143,13 @@ impl Changes {
     }
 }
 
-fn old_form(package: &str) -> Refusal {
-    Refusal::new(format!("package {package:?} declares its channels as bundle properties, as in the legacy format"))
+fn old_form(package: &str) -> EditRefusal {
+    EditRefusal::new(format!("package {package:?} declares its channels as bundle properties, as in the legacy format"))
         .help("convert the catalog with 'opm migrate', then edit the result")
 }
 
 /// Returns the blobs of a package.
-fn blobs(package: &Package) -> impl Iterator<Item = usize> {
+fn blobs(package: &OutlinePackage) -> impl Iterator<Item = usize> {
     let parts = package
         .blob
         .into_iter()
@@ -155,7 +161,7 @@ fn blobs(package: &Package) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the blobs of a package that is new to the catalog.
-fn all_new(name: &str, package: &Package) -> Vec<NewBlob> {
+fn all_new(name: &str, package: &OutlinePackage) -> Vec<NewBlob> {
     let blob = package.new_blob.clone().unwrap_or_else(|| NewBlob::json(package_json(name, &package.default_channel)));
     let mut all = vec![blob];
     for (channel, it) in &package.channels {

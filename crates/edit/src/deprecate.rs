@@ -3,11 +3,11 @@
 use fbc::blob::{BUNDLE, CHANNEL, Deprecation, PACKAGE};
 
 use crate::outline::{Deprecations, Outline};
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 
 /// A package, channel or bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum DeprecationTarget {
     /// A package.
     Package(String),
     /// A channel of a package.
@@ -26,22 +26,22 @@ pub enum Target {
     },
 }
 
-impl Target {
+impl DeprecationTarget {
     /// Resolves the target to its package, schema and name, as deprecations refer to it.
-    fn find(&self, outline: &Outline) -> Result<(String, &'static str, String), Refusal> {
+    fn find(&self, outline: &Outline) -> Result<(String, &'static str, String), EditRefusal> {
         match self {
-            Target::Package(package) => {
+            DeprecationTarget::Package(package) => {
                 outline.package(package)?;
                 Ok((package.clone(), PACKAGE, String::new()))
             }
-            Target::Channel { package, channel } => {
+            DeprecationTarget::Channel { package, channel } => {
                 let found = outline.package(package)?;
                 if !found.channels.contains_key(channel) {
                     return Err(found.no_channel(package, channel));
                 }
                 Ok((package.clone(), CHANNEL, channel.clone()))
             }
-            Target::Bundle { package, bundle } => {
+            DeprecationTarget::Bundle { package, bundle } => {
                 Ok((outline.package_of(package.as_deref(), bundle)?, BUNDLE, bundle.clone()))
             }
         }
@@ -52,9 +52,9 @@ impl Target {
 ///
 /// # Errors
 /// Refuses if the target does not exist or the message is empty.
-pub fn deprecate(outline: &mut Outline, target: &Target, message: &str) -> Result<(), Refusal> {
+pub fn deprecate(outline: &mut Outline, target: &DeprecationTarget, message: &str) -> Result<(), EditRefusal> {
     if message.trim().is_empty() {
-        return Err(Refusal::new("the message is empty").help("describe the replacement with --message"));
+        return Err(EditRefusal::new("the message is empty").help("describe the replacement with --message"));
     }
     let (package, schema, name) = target.find(outline)?;
     let deprecations = &mut outline.package_mut(&package)?.deprecations;
@@ -70,7 +70,7 @@ pub fn deprecate(outline: &mut Outline, target: &Target, message: &str) -> Resul
 ///
 /// # Errors
 /// Refuses if the target is not deprecated.
-pub fn undo(outline: &mut Outline, target: &Target) -> Result<(), Refusal> {
+pub fn undo(outline: &mut Outline, target: &DeprecationTarget) -> Result<(), EditRefusal> {
     let (package, schema, name) = target.find(outline)?;
     let deprecations = &mut outline.package_mut(&package)?.deprecations;
     let entries = deprecations
@@ -78,7 +78,7 @@ pub fn undo(outline: &mut Outline, target: &Target) -> Result<(), Refusal> {
         .map(|it| &mut it.entries)
         .filter(|entries| entries.iter().any(|entry| &*entry.schema == schema && *entry.name == *name));
     let Some(entries) = entries else {
-        return Err(Refusal::new("the target is not deprecated").help("'opm list' shows deprecations"));
+        return Err(EditRefusal::new("the target is not deprecated").help("'opm list' shows deprecations"));
     };
     entries.retain(|entry| !(&*entry.schema == schema && *entry.name == *name));
     if entries.is_empty() {

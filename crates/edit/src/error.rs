@@ -8,14 +8,14 @@ use fbc::fault::{Class, Fault};
 use fbc::scratch::TempFolder;
 use fbc::{Fbc, Problem};
 
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 
 /// The reason why an edit failed. The catalog is as it was before.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     /// The edit is refused.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EditRefusal),
     /// A catalog that the edit reads has problems.
     #[error("the catalog cannot be read")]
     Unreadable {

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fbc::range::VersionRange;
 
-use crate::outline::{Channel, Outline, Package};
-use crate::refusal::Refusal;
+use crate::outline::{Outline, OutlineChannel, OutlinePackage};
+use crate::refusal::EditRefusal;
 use catalog::needs::BundleNeeds;
 
 /// The part of a catalog to keep.
 #[derive(Debug, Clone, Default)]
-pub struct Selection {
+pub struct KeptPart {
     /// The packages; empty keeps all.
     pub packages: Vec<String>,
     /// The channels, each with its package; packages not listed here keep all channels.
@@ -42,7 +42,7 @@ pub type KeptBundles = BTreeMap<String, BTreeSet<String>>;
 ///
 /// # Errors
 /// Refuses if a selected item does not exist, or if the default channel would be ambiguous.
-pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) -> Result<Vec<String>, Refusal> {
+pub fn filter(outline: &mut Outline, selection: &KeptPart, facts: &AllFacts) -> Result<Vec<String>, EditRefusal> {
     let mut notes = Vec::new();
     check_names(outline, selection)?;
     let mut kept: BTreeMap<String, KeptBundles> = BTreeMap::new();
@@ -52,7 +52,7 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
             if channels.is_empty() {
                 // A user who names a package expects to get it.
                 if selection.packages.contains(name) || selection.range(name).is_some_and(|(named, _)| named) {
-                    return Err(Refusal::new(format!("no bundle of package {name:?} is in the version range"))
+                    return Err(EditRefusal::new(format!("no bundle of package {name:?} is in the version range"))
                         .help("widen its range, or remove the package from the selection"));
                 }
                 notes.push(format!("package {name:?} has no bundle in the version range and is removed"));
@@ -78,7 +78,7 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
         undecided.extend(settle_default(name, package, selection, &mut notes)?);
     }
     if !undecided.is_empty() {
-        return Err(Refusal::new(format!("default channels would be removed:\n  {}", undecided.join("\n  "))).help(
+        return Err(EditRefusal::new(format!("default channels would be removed:\n  {}", undecided.join("\n  "))).help(
             "set others with --default-channel PACKAGE/CHANNEL, or use --choose-default for those with the newest heads",
         ));
     }
@@ -88,16 +88,16 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
 fn cut<'a>(
     package: &str,
     channel: &str,
-    members: &Channel,
+    members: &OutlineChannel,
     kept: &'a KeptBundles,
-) -> Result<&'a BTreeSet<String>, Refusal> {
+) -> Result<&'a BTreeSet<String>, EditRefusal> {
     kept.get(channel).filter(|_| members.heads().len() == 1).ok_or_else(|| {
-        Refusal::new(format!("channel {channel:?} of package {package:?} has no single head"))
+        EditRefusal::new(format!("channel {channel:?} of package {package:?} has no single head"))
             .help("fix it first; 'opm validate' shows what is wrong")
     })
 }
 
-impl Selection {
+impl KeptPart {
     /// Returns whether a package is selected, rather than kept as a dependency at most.
     pub(crate) fn selects(&self, package: &str) -> bool {
         self.packages.is_empty() && self.channels.is_empty()
@@ -118,7 +118,7 @@ impl Selection {
     }
 }
 
-fn check_names(outline: &Outline, selection: &Selection) -> Result<(), Refusal> {
+fn check_names(outline: &Outline, selection: &KeptPart) -> Result<(), EditRefusal> {
     let ranged = selection.versions.iter().filter_map(|(name, _)| name.as_ref());
     for name in selection.packages.iter().chain(ranged) {
         outline.package(name)?;
@@ -133,7 +133,7 @@ fn check_names(outline: &Outline, selection: &Selection) -> Result<(), Refusal> 
 }
 
 /// Returns the selected bundles of a package.
-fn select(name: &str, package: &Package, selection: &Selection) -> KeptBundles {
+fn select(name: &str, package: &OutlinePackage, selection: &KeptPart) -> KeptBundles {
     let named: HashSet<&str> =
         selection.channels.iter().filter(|(of, _)| of == name).map(|(_, channel)| channel.as_str()).collect();
     let range = selection.range(name).map(|(_, range)| range);
@@ -156,7 +156,7 @@ fn select(name: &str, package: &Package, selection: &Selection) -> KeptBundles {
 }
 
 /// Returns the newest bundle of a channel that `fits`: the first on the chain, or else the highest version.
-fn newest<'a>(package: &Package, channel: &'a Channel, fits: impl Fn(&str) -> bool) -> Vec<&'a str> {
+fn newest<'a>(package: &OutlinePackage, channel: &'a OutlineChannel, fits: impl Fn(&str) -> bool) -> Vec<&'a str> {
     let heads = channel.heads();
     let on_chain = heads.first().and_then(|head| channel.chain(head).into_iter().find(|name| fits(name)));
     let highest = || {
@@ -169,16 +169,16 @@ fn newest<'a>(package: &Package, channel: &'a Channel, fits: impl Fn(&str) -> bo
 /// Ensures that the default channel is a kept one, and reports if the choice is ambiguous.
 fn settle_default(
     name: &str,
-    package: &mut Package,
-    selection: &Selection,
+    package: &mut OutlinePackage,
+    selection: &KeptPart,
     notes: &mut Vec<String>,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, EditRefusal> {
     let names: Vec<&str> = package.channels.keys().map(String::as_str).collect();
     let chosen = selection.default_channels.iter().find(|(of, _)| of == name).map(|(_, channel)| channel.clone());
     let default = match chosen {
         Some(chosen) if package.channels.contains_key(&chosen) => chosen,
         Some(chosen) => {
-            return Err(Refusal::new(format!("channel {chosen:?} of package {name:?} is not kept"))
+            return Err(EditRefusal::new(format!("channel {chosen:?} of package {name:?} is not kept"))
                 .help(format!("kept channels: {}", names.join(", "))));
         }
         None if package.channels.contains_key(&package.default_channel) => return Ok(None),
@@ -206,7 +206,7 @@ fn settle_default(
 }
 
 /// Returns the channel with the newest head; ties go to the first by name.
-fn newest_channel(package: &Package) -> String {
+fn newest_channel(package: &OutlinePackage) -> String {
     let head = |channel: &str| package.channels.get(channel).and_then(|it| it.heads().first().copied());
     let newer = |a: &str, b: &str| match (head(a), head(b)) {
         (Some(a), Some(b)) => package.cmp_versions(a, b).is_some_and(std::cmp::Ordering::is_gt),

@@ -11,21 +11,21 @@ pub struct NewPackage<'a> {
     /// Its default channel; may be empty.
     pub default_channel: &'a str,
     /// Its icon.
-    pub icon: Option<Icon>,
+    pub icon: Option<PackageIcon>,
     /// Its description, in Markdown; may be empty.
     pub description: Vec<u8>,
 }
 
 /// The icon of a package.
 #[derive(Debug, Clone)]
-pub struct Icon {
+pub struct PackageIcon {
     bytes: Vec<u8>,
     media_type: &'static str,
 }
 
 /// Why a file is not an icon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IconError {
+pub enum PackageIconError {
     /// The file is empty.
     #[error("detect icon mediatype: {0} is empty")]
     Empty(String),
@@ -39,19 +39,19 @@ pub enum IconError {
     },
 }
 
-impl Icon {
+impl PackageIcon {
     /// Detects the type of an icon from its content; `file` is what the user calls it.
     ///
     /// # Errors
     /// Fails when it is empty, or not an image.
-    pub fn new(bytes: Vec<u8>, file: &str) -> Result<Icon, IconError> {
+    pub fn new(bytes: Vec<u8>, file: &str) -> Result<PackageIcon, PackageIconError> {
         if bytes.is_empty() {
-            return Err(IconError::Empty(file.to_owned()));
+            return Err(PackageIconError::Empty(file.to_owned()));
         }
         let media_type = catalog::media_type::detect(&bytes).unwrap_or_default();
         match media_type.starts_with("image/") {
-            true => Ok(Icon { bytes, media_type }),
-            false => Err(IconError::NotAnImage { file: file.to_owned(), media_type }),
+            true => Ok(PackageIcon { bytes, media_type }),
+            false => Err(PackageIconError::NotAnImage { file: file.to_owned(), media_type }),
         }
     }
 }
@@ -61,7 +61,7 @@ impl NewPackage<'_> {
     pub fn blob(&self) -> Text {
         Text::object(|blob| {
             blob.string("schema", PACKAGE).string("name", self.name).string("defaultChannel", self.default_channel);
-            if let Some(Icon { bytes, media_type }) = &self.icon {
+            if let Some(PackageIcon { bytes, media_type }) = &self.icon {
                 blob.object("icon", |icon| {
                     icon.base64("base64data", bytes).string("mediatype", media_type);
                 });
@@ -81,15 +81,18 @@ mod tests {
     fn a_package_has_only_what_is_given() {
         let package = NewPackage { name: "foo", default_channel: "", icon: None, description: Vec::new() };
         assert_eq!(package.blob().to_string(), r#"{"schema":"olm.package","name":"foo","defaultChannel":""}"#);
-        let icon = Some(Icon::new(b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>".to_vec(), "icon.svg").unwrap());
+        let icon = Some(PackageIcon::new(b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>".to_vec(), "icon.svg").unwrap());
         let whole = NewPackage { icon, description: b"About foo".to_vec(), ..package }.blob().to_string();
         assert!(whole.contains(r#""mediatype":"image/svg+xml""#) && whole.contains("About foo"), "{whole}");
     }
 
     #[test]
     fn an_icon_is_an_image() {
-        assert_eq!(Icon::new(Vec::new(), "icon").unwrap_err().to_string(), "detect icon mediatype: icon is empty");
-        let archive = Icon::new(b"PK\x03\x04".to_vec(), "icon").unwrap_err().to_string();
+        assert_eq!(
+            PackageIcon::new(Vec::new(), "icon").unwrap_err().to_string(),
+            "detect icon mediatype: icon is empty"
+        );
+        let archive = PackageIcon::new(b"PK\x03\x04".to_vec(), "icon").unwrap_err().to_string();
         assert_eq!(archive, "icon: detected invalid type \"application/zip\": not an image");
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::error::{EditError, in_path};
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 use crate::transaction::{ChangedFile, NewContent, Notices, STAGING_PREFIX, TREE};
 
 /// The name of a complete journal.
@@ -72,18 +72,18 @@ fn journal_of(root: &Path, staging: &Path) -> Option<Value> {
 
 /// A file of a journal: its digest before and after the edit, or `None` where it does not exist.
 #[derive(Debug, PartialEq, Eq)]
-struct Step {
+struct JournalFile {
     path: PathBuf,
     old: Option<String>,
     new: Option<String>,
 }
 
-impl Step {
+impl JournalFile {
     /// Describes the step from the file in the catalog to the one in the tree of the edit.
-    fn of(root: &Path, tree: &Path, file: &ChangedFile) -> io::Result<Step> {
+    fn of(root: &Path, tree: &Path, file: &ChangedFile) -> io::Result<JournalFile> {
         let old = if file.exists { digest(&root.join(&file.path))? } else { None };
         let new = if file.content == NewContent::Removed { None } else { digest(&tree.join(&file.path))? };
-        Ok(Step { path: file.path.clone(), old, new })
+        Ok(JournalFile { path: file.path.clone(), old, new })
     }
 
     fn to_json(&self) -> Value {
@@ -91,14 +91,14 @@ impl Step {
     }
 
     /// Decodes a step, unless it leads out of the catalog or has no digests, as those of older versions.
-    fn from_json(value: &Value) -> Option<Step> {
+    fn from_json(value: &Value) -> Option<JournalFile> {
         let path = path_of(&value["path"])?;
         let inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         let digest = |name: &str| match value.get(name)? {
             Value::Null => Some(None),
             text => text.as_str().map(|text| Some(text.to_owned())),
         };
-        Some(Step { path, old: digest("old")?, new: digest("new")? }).filter(|_| inside)
+        Some(JournalFile { path, old: digest("old")?, new: digest("new")? }).filter(|_| inside)
     }
 }
 
@@ -150,12 +150,12 @@ fn finish(root: &Path, staging: &Path) -> Result<Finished, EditError> {
         staging: staging.to_path_buf(),
     };
     let journal = journal_of(root, staging).unwrap_or_default();
-    let steps: Option<Vec<Step>> =
-        journal["files"].as_array().and_then(|files| files.iter().map(Step::from_json).collect());
+    let steps: Option<Vec<JournalFile>> =
+        journal["files"].as_array().and_then(|files| files.iter().map(JournalFile::from_json).collect());
     let Some(steps) = steps else {
         return Err(stopped(&staging.join(JOURNAL), "this journal was not written by this version of opm"));
     };
-    let mut remaining: Vec<&Step> = Vec::new();
+    let mut remaining: Vec<&JournalFile> = Vec::new();
     for step in &steps {
         let target = root.join(&step.path);
         let is = digest(&target).map_err(|error| in_path(&target, error))?;
@@ -204,7 +204,7 @@ pub(crate) fn replace(root: &Path, staging: &TempFolder, files: &[ChangedFile]) 
             if metadata.file_type().is_symlink() {
                 let message =
                     format!("{}: is a symbolic link; --to writes the changed catalog elsewhere", target.display());
-                return Err(Refusal::new(message).into());
+                return Err(EditRefusal::new(message).into());
             }
         }
     }
@@ -216,9 +216,9 @@ pub(crate) fn replace(root: &Path, staging: &TempFolder, files: &[ChangedFile]) 
         fs::create_dir(staging.path().join(OLD))?;
         // The move of a single file is atomic and needs no journal.
         if files.len() > 1 {
-            let steps: Vec<Step> =
-                files.par_iter().map(|file| Step::of(&root, &tree, file)).collect::<Result<_, _>>()?;
-            let steps: Vec<Value> = steps.iter().map(Step::to_json).collect();
+            let steps: Vec<JournalFile> =
+                files.par_iter().map(|file| JournalFile::of(&root, &tree, file)).collect::<Result<_, _>>()?;
+            let steps: Vec<Value> = steps.iter().map(JournalFile::to_json).collect();
             let draft = staging.path().join("journal.part");
             fs::write(&draft, json!({"catalog": path_value(&root), "files": steps}).to_string())?;
             sync(&draft)?;
@@ -311,7 +311,7 @@ fn roll_back(root: &Path, staging: &Path, files: &[ChangedFile]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transaction::{Silent, stage};
+    use crate::transaction::{NoNotices, stage};
 
     fn changed(path: &str, exists: bool, text: Option<&str>) -> ChangedFile {
         let content = text.map_or(NewContent::Removed, |text| NewContent::Text(text.into()));
@@ -385,7 +385,7 @@ mod tests {
         stage(&root, &staging.join(TREE), &files).unwrap();
         fs::create_dir(staging.join(OLD)).unwrap();
         let steps: Vec<Value> =
-            files.iter().map(|file| Step::of(&root, &staging.join(TREE), file).unwrap().to_json()).collect();
+            files.iter().map(|file| JournalFile::of(&root, &staging.join(TREE), file).unwrap().to_json()).collect();
         fs::write(staging.join(JOURNAL), json!({"catalog": path_value(&root), "files": steps}).to_string()).unwrap();
         for (i, file) in files.iter().enumerate().take(done) {
             move_one(&root, &staging, i, file).unwrap();
@@ -402,7 +402,7 @@ mod tests {
         for done in 1..=3 {
             let scratch = tempfile::tempdir().unwrap();
             let (root, staging) = killed(scratch.path(), done);
-            lock(&root, &Silent).unwrap();
+            lock(&root, &NoNotices).unwrap();
             assert_eq!(texts(&root), [Some("new a".into()), None, Some("new d".into())]);
             assert!(!staging.exists());
         }
@@ -418,7 +418,7 @@ mod tests {
             fs::write(root.join("b"), "old b").unwrap();
             let _ = fs::remove_dir_all(root.join("d"));
             fs::write(root.join("new"), "work").unwrap();
-            lock(&root, &Silent).unwrap();
+            lock(&root, &NoNotices).unwrap();
             assert_eq!(texts(&root), [Some("old a".into()), Some("old b".into()), None]);
             assert_eq!(fs::read_to_string(root.join("new")).unwrap(), "work");
             assert!(!staging.exists());
@@ -433,7 +433,7 @@ mod tests {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
             fs::write(root.join(path), text).unwrap();
             let before = texts(&root);
-            let failure = lock(&root, &Silent).map(|_| ()).unwrap_err();
+            let failure = lock(&root, &NoNotices).map(|_| ()).unwrap_err();
             let message = failure.to_string();
             assert!(message.contains(path) && message.contains("the file has changed since"), "{message}");
             assert_eq!(texts(&root), before);
@@ -447,16 +447,16 @@ mod tests {
         let (root, staging) = killed(scratch.path(), 1);
         let journal = json!({"catalog": path_value(&root), "files": [{"path": "b", "removed": true}]});
         fs::write(staging.join(JOURNAL), journal.to_string()).unwrap();
-        assert!(lock(&root, &Silent).is_err());
+        assert!(lock(&root, &NoNotices).is_err());
         assert_eq!(texts(&root), [Some("new a".into()), Some("old b".into()), None]);
     }
 
     #[test]
     fn concurrent_edits_exclude_each_other() {
         let scratch = tempfile::tempdir().unwrap();
-        let first = lock(scratch.path(), &Silent).unwrap();
-        assert!(lock(scratch.path(), &Silent).is_err());
+        let first = lock(scratch.path(), &NoNotices).unwrap();
+        assert!(lock(scratch.path(), &NoNotices).is_err());
         drop(first);
-        lock(scratch.path(), &Silent).unwrap();
+        lock(scratch.path(), &NoNotices).unwrap();
     }
 }

@@ -13,10 +13,10 @@ use fbc::json::Text;
 use crate::add_bundle::{DeclaredChannels, NewBundle, add_declared};
 use crate::edited::Edited;
 use crate::error::EditError;
-use crate::new_blob::{Attached, AttachedContent};
+use crate::new_blob::{AttachedContent, AttachedFile};
 use crate::operations::render_bundle;
-use crate::refusal::Refusal;
-use crate::transaction::{EditOptions, Layout, Notices, Transaction, Write};
+use crate::refusal::EditRefusal;
+use crate::transaction::{EditOptions, NewPackageLayout, Notices, Transaction, Write};
 use crate::verify::Purpose;
 
 pub use crate::transaction::{IGNORE_FILE, OBJECTS_IGNORED};
@@ -67,7 +67,9 @@ impl LegacyBundle {
         } = contents;
         for (what, text) in [("package", &package), ("bundle", &name)] {
             if matches!(text.as_str(), "" | "." | "..") || text.contains(['/', '\0']) || text.len() > 200 {
-                return Err(Refusal::new(format!("invalid {what} name {text:?}: it must be a valid file name")).into());
+                return Err(
+                    EditRefusal::new(format!("invalid {what} name {text:?}: it must be a valid file name")).into()
+                );
             }
         }
         if !overrides.channels.is_empty() {
@@ -76,7 +78,7 @@ impl LegacyBundle {
         channels.retain(|channel| !channel.is_empty());
         if channels.is_empty() {
             let message = format!("bundle \"{name}\" has no channels: set them with --channels");
-            return Err(Refusal::new(message).into());
+            return Err(EditRefusal::new(message).into());
         }
         if let Some(given) = &overrides.replaces {
             replaces.clone_from(given);
@@ -94,8 +96,8 @@ impl LegacyBundle {
             skip_range: skip_range.into(),
         };
         let default_channel = overrides.default_channel.clone().unwrap_or(default_channel);
-        let (json, objects) = split(json.raw(), &name).map_err(|error| Refusal::new(error.to_string()))?;
-        let attached = |(file, content): (String, Vec<u8>)| Attached {
+        let (json, objects) = split(json.raw(), &name).map_err(|error| EditRefusal::new(error.to_string()))?;
+        let attached = |(file, content): (String, Vec<u8>)| AttachedFile {
             reference: format!("objects/{name}/{file}"),
             content: AttachedContent::Bytes(content),
         };
@@ -149,5 +151,5 @@ pub fn add(request: &Add, notices: &dyn Notices) -> Result<Edited, EditError> {
     for LegacyBundle { new, declared } in &request.bundles {
         add_declared(&mut outline, new, declared)?;
     }
-    transaction.commit(&outline, Vec::new(), Purpose::Keep, Layout::Legacy)
+    transaction.commit(&outline, Vec::new(), Purpose::Keep, NewPackageLayout::Legacy)
 }

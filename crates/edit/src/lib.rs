@@ -48,8 +48,8 @@ pub mod verify;
 
 pub use edited::{ChangedEntry, Edited, EditedPart, FileReport};
 pub use error::{EditError, InvalidEdit};
-pub use init::{Icon, IconError, NewPackage};
-pub use new_blob::{Attached, AttachedContent, NewBlob};
+pub use init::{NewPackage, PackageIcon, PackageIconError};
+pub use new_blob::{AttachedContent, AttachedFile, NewBlob};
 pub use outline::Outline;
-pub use refusal::Refusal;
-pub use transaction::{EditOptions, EditableCatalog, Notices, Silent, Write};
+pub use refusal::EditRefusal;
+pub use transaction::{EditOptions, EditableCatalog, NoNotices, Notices, Write};

@@ -8,20 +8,20 @@ use fbc::limits::MAX_DEPTH;
 
 use crate::add_bundle::version;
 use crate::new_blob::{AttachedContent, NewBlob};
-use crate::outline::{Bundle, Channel, Deprecations, Outline, Package};
-use crate::refusal::Refusal;
+use crate::outline::{Deprecations, Outline, OutlineBundle, OutlineChannel, OutlinePackage};
+use crate::refusal::EditRefusal;
 use crate::verify::{deprecations, entries, no_extra_fields};
 
 /// Returns the text of a blob, by its index in its catalog.
-pub type Text<'a> = dyn Fn(usize) -> Result<NewBlob, Refusal> + 'a;
+pub type BlobTexts<'a> = dyn Fn(usize) -> Result<NewBlob, EditRefusal> + 'a;
 
 /// One of the two catalogs to merge.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
+pub struct MergeSide<'a> {
     /// The outline.
     pub outline: &'a Outline,
     /// The text of the blobs.
-    pub text: &'a Text<'a>,
+    pub text: &'a BlobTexts<'a>,
 }
 
 /// The maximum number of conflicts in a message.
@@ -33,7 +33,11 @@ const MAX_CONFLICTS: usize = 50;
 ///
 /// # Errors
 /// Refuses if there are conflicts, and lists them.
-pub fn merge(first: Side<'_>, second: Side<'_>, prefer_first: bool) -> Result<(Outline, Vec<String>), Refusal> {
+pub fn merge(
+    first: MergeSide<'_>,
+    second: MergeSide<'_>,
+    prefer_first: bool,
+) -> Result<(Outline, Vec<String>), EditRefusal> {
     let mut merge = Merge { first, second, conflicts: Vec::new() };
     let mut merged = first.outline.clone();
     for (name, package) in &second.outline.packages {
@@ -53,26 +57,26 @@ pub fn merge(first: Side<'_>, second: Side<'_>, prefer_first: bool) -> Result<(O
     let count = conflicts.len();
     conflicts.truncate(MAX_CONFLICTS);
     let more = if count > MAX_CONFLICTS { format!("\n  and {} more", count - MAX_CONFLICTS) } else { String::new() };
-    Err(Refusal::new(format!("the catalogs conflict:\n  {}{more}", conflicts.join("\n  ")))
+    Err(EditRefusal::new(format!("the catalogs conflict:\n  {}{more}", conflicts.join("\n  ")))
         .help("use --prefer-first to keep the first; to keep the second, pass it first"))
 }
 
 struct Merge<'a> {
-    first: Side<'a>,
-    second: Side<'a>,
+    first: MergeSide<'a>,
+    second: MergeSide<'a>,
     conflicts: Vec<String>,
 }
 
 impl Merge<'_> {
     /// Copies a package that only the second catalog contains.
-    fn copy_package(&self, package: &Package) -> Result<Package, Refusal> {
+    fn copy_package(&self, package: &OutlinePackage) -> Result<OutlinePackage, EditRefusal> {
         let new_blob = |blob: Option<usize>| blob.map(|blob| (self.second.text)(blob)).transpose();
-        let mut new = Package {
+        let mut new = OutlinePackage {
             new_blob: new_blob(package.blob)?,
             default_channel: package.default_channel.clone(),
             deprecations: package.deprecations.clone(),
             new_blobs: package.others.iter().map(|&blob| (self.second.text)(blob)).collect::<Result<_, _>>()?,
-            ..Package::default()
+            ..OutlinePackage::default()
         };
         if let Some(deprecations) = &mut new.deprecations {
             deprecations.new_blob = new_blob(deprecations.blob.take())?;
@@ -86,20 +90,20 @@ impl Merge<'_> {
         Ok(new)
     }
 
-    fn channel(&self, channel: &Channel) -> Result<Channel, Refusal> {
+    fn channel(&self, channel: &OutlineChannel) -> Result<OutlineChannel, EditRefusal> {
         let new_blob = channel.blob.map(|blob| (self.second.text)(blob)).transpose()?;
-        Ok(Channel { blob: None, new_blob, entries: channel.entries.clone() })
+        Ok(OutlineChannel { blob: None, new_blob, entries: channel.entries.clone() })
     }
 
-    fn bundle(&self, bundle: &Bundle) -> Result<Bundle, Refusal> {
+    fn bundle(&self, bundle: &OutlineBundle) -> Result<OutlineBundle, EditRefusal> {
         let Some(blob) = bundle.blob else { return Ok(bundle.clone()) };
         let new_blob = (self.second.text)(blob)?;
         let version = Raw::parse(&new_blob.json, MAX_DEPTH).ok().and_then(version);
-        Ok(Bundle { blob: None, new_blob: Some(new_blob), version })
+        Ok(OutlineBundle { blob: None, new_blob: Some(new_blob), version })
     }
 
     /// Merges a package that both catalogs contain.
-    fn package(&mut self, name: &str, into: &mut Package, from: &Package) -> Result<(), Refusal> {
+    fn package(&mut self, name: &str, into: &mut OutlinePackage, from: &OutlinePackage) -> Result<(), EditRefusal> {
         if into.default_channel != from.default_channel {
             self.conflicts.push(format!(
                 "package {name:?}: the default channels {:?} and {:?} differ",
@@ -181,7 +185,14 @@ impl Merge<'_> {
     }
 
     /// Adds missing entries to a channel, each after the entry it replaces, or else after the entry before it.
-    fn entries(&mut self, package: &str, name: &str, into: &mut Channel, from: &Channel, extra_fields: &ExtraFields) {
+    fn entries(
+        &mut self,
+        package: &str,
+        name: &str,
+        into: &mut OutlineChannel,
+        from: &OutlineChannel,
+        extra_fields: &ExtraFields,
+    ) {
         let mut list = LinkedEntries::new(std::mem::take(&mut into.entries));
         let mut before: Option<&ChannelEntry> = None;
         for entry in &from.entries {
@@ -216,7 +227,7 @@ impl Merge<'_> {
         second: Option<usize>,
         but: &str,
         conflict: impl FnOnce() -> String,
-    ) -> Result<(Option<NewBlob>, Option<NewBlob>), Refusal> {
+    ) -> Result<(Option<NewBlob>, Option<NewBlob>), EditRefusal> {
         let (Some(first), Some(second)) = (first, second) else { return Ok((None, None)) };
         let (first, second) = ((self.first.text)(first)?, (self.second.text)(second)?);
         let files = |new_blob: &NewBlob| -> BTreeMap<String, AttachedContent> {
@@ -232,7 +243,7 @@ impl Merge<'_> {
     }
 
     /// Returns the blobs of the second catalog that differ from all blobs of the first.
-    fn missing(&self, first: &[usize], second: &[usize]) -> Result<Vec<NewBlob>, Refusal> {
+    fn missing(&self, first: &[usize], second: &[usize]) -> Result<Vec<NewBlob>, EditRefusal> {
         if second.is_empty() {
             return Ok(Vec::new());
         }

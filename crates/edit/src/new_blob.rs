@@ -8,7 +8,7 @@ use fbc::property;
 use twox_hash::XxHash3_128;
 
 use crate::text::editor::Editor;
-use crate::text::tree::Node;
+use crate::text::tree::TreeNode;
 use crate::text::{apply, scalar, sort};
 
 /// The text of a blob that is new to the catalog.
@@ -19,19 +19,19 @@ pub struct NewBlob {
     /// The blob as YAML with the comments of its author, if the source is YAML.
     pub yaml: Option<String>,
     /// The files that it refers to.
-    pub files: Vec<Attached>,
+    pub files: Vec<AttachedFile>,
 }
 
 /// A file that a blob refers to; it has to be written to the path that the blob gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attached {
+pub struct AttachedFile {
     /// The path in the blob, relative to the file that contains the blob.
     pub reference: String,
     /// The content.
     pub content: AttachedContent,
 }
 
-/// The content of an [`Attached`] file.
+/// The content of an [`AttachedFile`] file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttachedContent {
     /// These bytes.
@@ -90,9 +90,9 @@ impl NewBlob {
 
 /// Returns the text of a bundle with one reference renamed.
 fn renamed(text: &str, json: bool, from: &str, to: &str) -> Option<String> {
-    let root = Node::parse(text, json)?;
+    let root = TreeNode::parse(text, json)?;
     let mut editor = Editor::new(text, json, &root);
-    for item in root.get("properties").map(Node::items).unwrap_or_default() {
+    for item in root.get("properties").map(TreeNode::items).unwrap_or_default() {
         let Some(value) = item.get("value").filter(|_| item.string("type") == property::BUNDLE_OBJECT) else {
             continue;
         };
@@ -133,8 +133,10 @@ mod tests {
         let yaml = "schema: olm.bundle\nproperties:\n- type: olm.bundle.object # csv\n  value:\n    ref: objects/a.yaml\n\
             - {type: olm.bundle.object, value: {ref: \"objects/b.yaml\"}}\n- {type: x, value: {ref: objects/a.yaml}}\n";
         let json = "{\"properties\": [{\"type\": \"olm.bundle.object\", \"value\": {\"ref\": \"objects/a.yaml\"}}]}";
-        let file =
-            |reference: &str| Attached { reference: reference.to_owned(), content: AttachedContent::Bytes(Vec::new()) };
+        let file = |reference: &str| AttachedFile {
+            reference: reference.to_owned(),
+            content: AttachedContent::Bytes(Vec::new()),
+        };
         let mut new_blob = NewBlob {
             json: Text::parse(json, 9).unwrap(),
             yaml: Some(yaml.to_owned()),

@@ -4,17 +4,17 @@ mod add_bundle;
 
 use std::path::PathBuf;
 
-use crate::deprecate::{self, Target};
+use crate::deprecate::{self, DeprecationTarget};
 use crate::edited::Edited;
 use crate::error::EditError;
-use crate::filter::Selection;
-use crate::merge::Side;
+use crate::filter::KeptPart;
+use crate::merge::MergeSide;
 use crate::outline::Outline;
 use crate::promote::Promotion;
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 use crate::remove::Removal;
 use crate::set_edge::Edges;
-use crate::transaction::{EditOptions, EditableCatalog, Layout, Notices, Texts, Transaction};
+use crate::transaction::{EditOptions, EditableCatalog, NewPackageLayout, Notices, Texts, Transaction};
 use crate::verify::Purpose;
 
 pub(crate) use add_bundle::render_bundle;
@@ -99,7 +99,7 @@ pub struct Deprecate {
     /// The catalog and the destination.
     pub options: EditOptions,
     /// The package, channel or bundle.
-    pub target: Target,
+    pub target: DeprecationTarget,
     /// The message for users; `None` removes the deprecation.
     pub message: Option<String>,
 }
@@ -124,7 +124,7 @@ pub struct Remove {
     /// The catalog and the destination.
     pub options: EditOptions,
     /// The package, channel or bundle.
-    pub target: Target,
+    pub target: DeprecationTarget,
     /// How to remove it.
     pub removal: Removal,
 }
@@ -146,7 +146,7 @@ pub struct Filter {
     /// The catalog and the destination.
     pub options: EditOptions,
     /// The part to keep.
-    pub selection: Selection,
+    pub selection: KeptPart,
 }
 
 /// Removes everything from a catalog that is not selected.
@@ -160,7 +160,7 @@ pub fn filter(request: &Filter, notices: &dyn Notices) -> Result<Edited, EditErr
     let bundles = transaction.catalog().source.bundles.iter();
     let facts = bundles.map(|bundle| ((bundle.package.clone(), bundle.name.clone()), bundle.facts.clone())).collect();
     let notes = crate::filter::filter(&mut outline, selection, &facts)?;
-    transaction.commit(&outline, notes, Purpose::Select(selection), Layout::Usual)
+    transaction.commit(&outline, notes, Purpose::Select(selection), NewPackageLayout::Usual)
 }
 
 /// A request to merge another catalog into a catalog.
@@ -184,11 +184,11 @@ pub fn merge(request: &Merge, notices: &dyn Notices) -> Result<Edited, EditError
     let (first, second) = (Texts::new(transaction.catalog()), Texts::new(&other));
     let (first, second) = (|blob: usize| first.of(blob), |blob: usize| second.of(blob));
     let (merged, notes) = crate::merge::merge(
-        Side { outline: &transaction.catalog().outline, text: &first },
-        Side { outline: &other.outline, text: &second },
+        MergeSide { outline: &transaction.catalog().outline, text: &first },
+        MergeSide { outline: &other.outline, text: &second },
         request.prefer_first,
     )?;
-    transaction.commit(&merged, notes, Purpose::Keep, Layout::Usual)
+    transaction.commit(&merged, notes, Purpose::Keep, NewPackageLayout::Usual)
 }
 
 /// Applies an edit that needs only the outline; `verb` returns notes for the user.
@@ -196,10 +196,10 @@ fn change(
     options: &EditOptions,
     purpose: Purpose<'_>,
     notices: &dyn Notices,
-    verb: impl FnOnce(&mut Outline) -> Result<Vec<String>, Refusal>,
+    verb: impl FnOnce(&mut Outline) -> Result<Vec<String>, EditRefusal>,
 ) -> Result<Edited, EditError> {
     let transaction = Transaction::open(options, false, notices)?;
     let mut outline = transaction.outline();
     let notes = verb(&mut outline)?;
-    transaction.commit(&outline, notes, purpose, Layout::Usual)
+    transaction.commit(&outline, notes, purpose, NewPackageLayout::Usual)
 }

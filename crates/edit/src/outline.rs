@@ -10,13 +10,13 @@ use fbc::version::Version;
 use fbc::{BlobContent, Fbc};
 
 use crate::new_blob::NewBlob;
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 
 /// The packages of a catalog, in the form that edits work on.
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
     /// The packages by name.
-    pub packages: BTreeMap<String, Package>,
+    pub packages: BTreeMap<String, OutlinePackage>,
     /// The blobs with custom schemas and without a package.
     pub globals: Vec<usize>,
     /// New blobs of that kind.
@@ -25,7 +25,7 @@ pub struct Outline {
 
 /// A package of an [`Outline`].
 #[derive(Debug, Clone, Default)]
-pub struct Package {
+pub struct OutlinePackage {
     /// The index of its blob in the catalog; `None` if it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it is new.
@@ -33,9 +33,9 @@ pub struct Package {
     /// The default channel.
     pub default_channel: String,
     /// The channels by name.
-    pub channels: BTreeMap<String, Channel>,
+    pub channels: BTreeMap<String, OutlineChannel>,
     /// The bundles by name.
-    pub bundles: BTreeMap<String, Bundle>,
+    pub bundles: BTreeMap<String, OutlineBundle>,
     /// The deprecations, if there is a blob for them.
     pub deprecations: Option<Deprecations>,
     /// The blobs with custom schemas.
@@ -44,9 +44,9 @@ pub struct Package {
     pub new_blobs: Vec<NewBlob>,
 }
 
-/// A channel of a [`Package`].
+/// A channel of a [`OutlinePackage`].
 #[derive(Debug, Clone, Default)]
-pub struct Channel {
+pub struct OutlineChannel {
     /// The index of its blob; `None` if it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it comes from another catalog.
@@ -55,9 +55,9 @@ pub struct Channel {
     pub entries: Vec<ChannelEntry>,
 }
 
-/// A bundle of a [`Package`].
+/// A bundle of a [`OutlinePackage`].
 #[derive(Debug, Clone)]
-pub struct Bundle {
+pub struct OutlineBundle {
     /// The index of its blob; `None` if it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it is new.
@@ -66,7 +66,7 @@ pub struct Bundle {
     pub version: Option<(Version, Option<Release>)>,
 }
 
-/// The deprecations of a [`Package`].
+/// The deprecations of a [`OutlinePackage`].
 #[derive(Debug, Clone, Default)]
 pub struct Deprecations {
     /// The index of their blob; `None` if it is new.
@@ -86,7 +86,7 @@ impl Outline {
                 BlobContent::Package { default_channel } => default_channel.to_string(),
                 _ => String::new(),
             };
-            let package = Package { blob: Some(index), default_channel, ..Package::default() };
+            let package = OutlinePackage { blob: Some(index), default_channel, ..OutlinePackage::default() };
             outline.packages.entry(blob.name.to_string()).or_insert(package);
         }
         for (index, blob) in fbc.blobs().iter().enumerate() {
@@ -99,7 +99,7 @@ impl Outline {
             let name = blob.name.to_string();
             match (&*blob.schema, &blob.content) {
                 (CHANNEL, BlobContent::Channel { entries }) => {
-                    let channel = Channel { blob: Some(index), new_blob: None, entries: entries.clone() };
+                    let channel = OutlineChannel { blob: Some(index), new_blob: None, entries: entries.clone() };
                     package.channels.entry(name).or_insert(channel);
                 }
                 (BUNDLE, BlobContent::Bundle(bundle)) => {
@@ -109,7 +109,7 @@ impl Outline {
                             .map(|version| (version, Release::parse(&property.release).ok().flatten())),
                         _ => None,
                     };
-                    package.bundles.entry(name).or_insert(Bundle { blob: Some(index), new_blob: None, version });
+                    package.bundles.entry(name).or_insert(OutlineBundle { blob: Some(index), new_blob: None, version });
                 }
                 (DEPRECATIONS, BlobContent::Deprecations { entries }) => {
                     let entries = entries.clone();
@@ -144,7 +144,7 @@ impl Outline {
     ///
     /// # Errors
     /// Refuses if it does not exist.
-    pub fn package(&self, name: &str) -> Result<&Package, Refusal> {
+    pub fn package(&self, name: &str) -> Result<&OutlinePackage, EditRefusal> {
         self.packages.get(name).ok_or_else(|| no_package(name, self))
     }
 
@@ -152,57 +152,57 @@ impl Outline {
     ///
     /// # Errors
     /// Refuses if it does not exist.
-    pub(crate) fn package_mut(&mut self, name: &str) -> Result<&mut Package, Refusal> {
+    pub(crate) fn package_mut(&mut self, name: &str) -> Result<&mut OutlinePackage, EditRefusal> {
         if !self.packages.contains_key(name) {
             return Err(no_package(name, self));
         }
-        self.packages.get_mut(name).ok_or_else(|| Refusal::new("no such package"))
+        self.packages.get_mut(name).ok_or_else(|| EditRefusal::new("no such package"))
     }
 
     /// Returns the package of the bundle called `bundle`, searching only `package` if it is given.
     ///
     /// # Errors
     /// Refuses if the bundle does not exist, or if several packages have one.
-    pub(crate) fn package_of(&self, package: Option<&str>, bundle: &str) -> Result<String, Refusal> {
+    pub(crate) fn package_of(&self, package: Option<&str>, bundle: &str) -> Result<String, EditRefusal> {
         if let Some(name) = package {
             let package = self.package(name)?;
             if package.bundles.contains_key(bundle) {
                 return Ok(name.to_owned());
             }
             let names = suggestions(bundle, package.bundles.keys());
-            return Err(Refusal::new(format!("package {name:?} has no bundle {bundle:?}")).help(names));
+            return Err(EditRefusal::new(format!("package {name:?} has no bundle {bundle:?}")).help(names));
         }
         let mut owners = self.packages.iter().filter(|(_, package)| package.bundles.contains_key(bundle));
         match (owners.next(), owners.next()) {
             (Some((name, _)), None) => Ok(name.clone()),
             (Some((one, _)), Some((other, _))) => {
-                Err(Refusal::new(format!("packages {one:?} and {other:?} both have a bundle {bundle:?}"))
+                Err(EditRefusal::new(format!("packages {one:?} and {other:?} both have a bundle {bundle:?}"))
                     .help("choose one with --package"))
             }
             _ => {
                 let names = self.packages.values().flat_map(|package| package.bundles.keys());
-                Err(Refusal::new(format!("the catalog has no bundle {bundle:?}")).help(suggestions(bundle, names)))
+                Err(EditRefusal::new(format!("the catalog has no bundle {bundle:?}")).help(suggestions(bundle, names)))
             }
         }
     }
 }
 
-impl Package {
+impl OutlinePackage {
     /// Returns the channel called `name`, mutably.
     ///
     /// # Errors
     /// Refuses if it does not exist.
-    pub(crate) fn channel_mut(&mut self, package: &str, name: &str) -> Result<&mut Channel, Refusal> {
+    pub(crate) fn channel_mut(&mut self, package: &str, name: &str) -> Result<&mut OutlineChannel, EditRefusal> {
         if !self.channels.contains_key(name) {
             return Err(self.no_channel(package, name));
         }
-        self.channels.get_mut(name).ok_or_else(|| Refusal::new("no such channel"))
+        self.channels.get_mut(name).ok_or_else(|| EditRefusal::new("no such channel"))
     }
 
     /// Returns the refusal for a missing channel `name`.
-    pub fn no_channel(&self, package: &str, name: &str) -> Refusal {
+    pub fn no_channel(&self, package: &str, name: &str) -> EditRefusal {
         let names: Vec<&str> = self.channels.keys().map(String::as_str).collect();
-        Refusal::new(format!("package {package:?} has no channel {name:?}"))
+        EditRefusal::new(format!("package {package:?} has no channel {name:?}"))
             .help(format!("its channels are: {}", names.join(", ")))
     }
 
@@ -241,7 +241,7 @@ impl Package {
     }
 }
 
-impl Channel {
+impl OutlineChannel {
     /// Returns the entry called `name`.
     pub fn entry(&self, name: &str) -> Option<&ChannelEntry> {
         self.entries.iter().find(|entry| &*entry.name == name)
@@ -293,14 +293,14 @@ impl Channel {
 }
 
 /// Compares the versions of two bundles.
-pub(crate) fn cmp_versions(bundles: &BTreeMap<String, Bundle>, a: &str, b: &str) -> Option<Ordering> {
+pub(crate) fn cmp_versions(bundles: &BTreeMap<String, OutlineBundle>, a: &str, b: &str) -> Option<Ordering> {
     let version = |name: &str| bundles.get(name)?.version.as_ref();
     let ((a, a_release), (b, b_release)) = (version(a)?, version(b)?);
     Some(cmp_version_release((a, a_release.as_ref()), (b, b_release.as_ref())))
 }
 
-fn no_package(name: &str, outline: &Outline) -> Refusal {
-    Refusal::new(format!("the catalog has no package {name:?}")).help(suggestions(name, outline.packages.keys()))
+fn no_package(name: &str, outline: &Outline) -> EditRefusal {
+    EditRefusal::new(format!("the catalog has no package {name:?}")).help(suggestions(name, outline.packages.keys()))
 }
 
 /// Lists existing names similar to `name`.

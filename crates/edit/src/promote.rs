@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 use fbc::blob::ChannelEntry;
 
-use crate::outline::{Channel, Outline, Package};
-use crate::refusal::Refusal;
+use crate::outline::{Outline, OutlineChannel, OutlinePackage};
+use crate::refusal::EditRefusal;
 use crate::set_edge::{add, check_range};
 
 /// How to insert a bundle into a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
+pub enum EdgePolicy {
     /// It becomes the head and replaces the previous head.
     #[default]
     Replaces,
@@ -24,7 +24,7 @@ pub enum Policy {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Promotion {
     /// How to insert it, unless `replaces` is given.
-    pub policy: Policy,
+    pub policy: EdgePolicy,
     /// The bundle it replaces; an empty name for none.
     pub replaces: Option<String>,
     /// Further bundles that it skips.
@@ -46,7 +46,7 @@ pub fn promote(
     bundle: &str,
     channel: &str,
     promotion: &Promotion,
-) -> Result<(), Refusal> {
+) -> Result<(), EditRefusal> {
     check_range(promotion.skip_range.as_deref())?;
     let name = outline.package_of(package, bundle)?;
     let package = outline.package_mut(&name)?;
@@ -54,16 +54,16 @@ pub fn promote(
         if !promotion.create {
             let refusal = package.no_channel(&name, channel);
             let help = format!("{}; --create creates a new one", refusal.help.unwrap_or_default());
-            return Err(Refusal::new(refusal.message).help(help));
+            return Err(EditRefusal::new(refusal.message).help(help));
         }
-        package.channels.insert(channel.to_owned(), Channel::default());
+        package.channels.insert(channel.to_owned(), OutlineChannel::default());
         if package.default_channel.is_empty() {
             package.default_channel = channel.to_owned();
         }
     }
     let mut target = package.channels[channel].clone();
     if target.entry(bundle).is_some() {
-        return Err(Refusal::new(format!("{bundle:?} is already in channel {channel:?}"))
+        return Err(EditRefusal::new(format!("{bundle:?} is already in channel {channel:?}"))
             .help("'opm edit set-edge' changes its edges"));
     }
     // Entries keep their direction: oldest first unless the list is newest first.
@@ -83,7 +83,7 @@ pub fn promote(
     let at = match replaced_at {
         Some(index) if newest_first => index,
         Some(index) => index + 1,
-        None if newest_first || promotion.policy == Policy::Replaces => target.entries.len(),
+        None if newest_first || promotion.policy == EdgePolicy::Replaces => target.entries.len(),
         None => 0,
     };
     target.entries.insert(at, entry);
@@ -96,7 +96,7 @@ pub fn promote(
 }
 
 /// Refuses a bundle that an entry of the channel already replaces or skips, since no entry would remain a head.
-fn check_no_cycle(target: &Channel, bundle: &str, channel: &str) -> Result<(), Refusal> {
+fn check_no_cycle(target: &OutlineChannel, bundle: &str, channel: &str) -> Result<(), EditRefusal> {
     if !target.heads().is_empty() {
         return Ok(());
     }
@@ -104,42 +104,45 @@ fn check_no_cycle(target: &Channel, bundle: &str, channel: &str) -> Result<(), R
         |entry: &&ChannelEntry| &*entry.replaces == bundle || entry.skips.iter().any(|skipped| &**skipped == bundle);
     let by: Vec<&str> = target.entries.iter().filter(supersedes).map(|entry| &*entry.name).collect();
     let by = by.join(", ");
-    Err(Refusal::new(format!(
+    Err(EditRefusal::new(format!(
         "{bundle:?} would leave channel {channel:?} without a head, because {by} replaces or skips it"
     ))
     .help("change that entry with 'opm edit set-edge' first"))
 }
 
 /// Refuses edges that leave the channel with a head other than the new bundle.
-fn check_head(target: &Channel, bundle: &str, replaces: &str, channel: &str) -> Result<(), Refusal> {
+fn check_head(target: &OutlineChannel, bundle: &str, replaces: &str, channel: &str) -> Result<(), EditRefusal> {
     let heads = target.heads();
     let Some(other) = heads.iter().find(|head| **head != bundle) else { return Ok(()) };
     let edge = if replaces.is_empty() { "nothing".to_owned() } else { format!("{replaces:?}") };
-    Err(Refusal::new(format!("{bundle:?} replaces {edge}, so {other:?} remains a second head of channel {channel:?}"))
-        .help(format!("use --edge replaces to replace {other:?}, or --edge semver to insert it by version")))
+    Err(EditRefusal::new(format!(
+        "{bundle:?} replaces {edge}, so {other:?} remains a second head of channel {channel:?}"
+    ))
+    .help(format!("use --edge replaces to replace {other:?}, or --edge semver to insert it by version")))
 }
 
 /// Determines the edges of `entry` in a channel with other entries, and changes theirs.
 fn place(
-    package: &Package,
-    channel: &mut Channel,
+    package: &OutlinePackage,
+    channel: &mut OutlineChannel,
     entry: &mut ChannelEntry,
     name: &str,
-    policy: Policy,
-) -> Result<(), Refusal> {
+    policy: EdgePolicy,
+) -> Result<(), EditRefusal> {
     let heads = channel.heads();
     let [head] = heads.as_slice() else {
-        return Err(Refusal::new(format!("channel {name:?} has no single head: {}", heads.join(", ")))
+        return Err(EditRefusal::new(format!("channel {name:?} has no single head: {}", heads.join(", ")))
             .help("fix its edges with 'opm edit set-edge' first"));
     };
     let compare = |a: &str, b: &str| {
         package.cmp_versions(a, b).ok_or_else(|| {
-            Refusal::new(format!("{a:?} or {b:?} has no valid version")).help("set the edges with 'opm edit set-edge'")
+            EditRefusal::new(format!("{a:?} or {b:?} has no valid version"))
+                .help("set the edges with 'opm edit set-edge'")
         })
     };
-    if policy == Policy::Replaces {
+    if policy == EdgePolicy::Replaces {
         if compare(&entry.name, head)? == Ordering::Less {
-            return Err(Refusal::new(format!(
+            return Err(EditRefusal::new(format!(
                 "{:?} is older than {head:?}, the head of channel {name:?}",
                 &*entry.name
             ))
@@ -164,10 +167,12 @@ fn place(
         let on_trunk = place < trunk;
         match compare(&other, &entry.name)? {
             Ordering::Equal => {
-                return Err(Refusal::new(format!("{other:?} has the same version as {:?}", &*entry.name)));
+                return Err(EditRefusal::new(format!("{other:?} has the same version as {:?}", &*entry.name)));
             }
             Ordering::Less
-                if on_trunk && policy == Policy::SkipPatch && minor(package, &other) == minor(package, &entry.name) =>
+                if on_trunk
+                    && policy == EdgePolicy::SkipPatch
+                    && minor(package, &other) == minor(package, &entry.name) =>
             {
                 same_minor.push(other);
             }
@@ -179,11 +184,11 @@ fn place(
             }
         }
     }
-    if policy == Policy::SkipPatch
+    if policy == EdgePolicy::SkipPatch
         && let Some(newer) = &newer
         && minor(package, newer) == minor(package, &entry.name)
     {
-        return Err(Refusal::new(format!("{newer:?} is a later patch of the same minor version"))
+        return Err(EditRefusal::new(format!("{newer:?} is a later patch of the same minor version"))
             .help("no cluster would upgrade to this one; use --edge semver to insert it anyway"));
     }
     // The last entry of the chain may replace a bundle that is not in the channel; the new entry inherits that edge.
@@ -210,7 +215,7 @@ fn place(
 
 /// Drops the edges that treat `bundle` as absent from the channel: no entry skips it any more, and no older entry
 /// replaces it.
-fn drop_stale_edges(package: &Package, channel: &mut Channel, bundle: &str) {
+fn drop_stale_edges(package: &OutlinePackage, channel: &mut OutlineChannel, bundle: &str) {
     for other in &mut channel.entries {
         other.skips.retain(|skip| **skip != *bundle);
         if *other.replaces == *bundle && package.cmp_versions(&other.name, bundle).is_some_and(Ordering::is_lt) {
@@ -219,7 +224,7 @@ fn drop_stale_edges(package: &Package, channel: &mut Channel, bundle: &str) {
     }
 }
 
-fn minor(package: &Package, bundle: &str) -> Option<(u64, u64)> {
+fn minor(package: &OutlinePackage, bundle: &str) -> Option<(u64, u64)> {
     let (version, _) = package.bundles.get(bundle)?.version.as_ref()?;
     Some((version.major(), version.minor()))
 }
@@ -229,7 +234,7 @@ mod tests {
     use super::*;
     use crate::sample::{outline, shown};
 
-    fn promoted(catalog: &str, bundle: &str, policy: Policy) -> String {
+    fn promoted(catalog: &str, bundle: &str, policy: EdgePolicy) -> String {
         let mut outline = outline(catalog);
         let promotion = Promotion { policy, ..Promotion::default() };
         match promote(&mut outline, None, bundle, "stable", &promotion) {
@@ -244,9 +249,9 @@ mod tests {
 
     #[test]
     fn the_new_head_replaces_the_old_one() {
-        insta::assert_snapshot!(promoted(CATALOG, "p.v3.0.0", Policy::Replaces), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1; p.v3.0.0 r=p.v2.0.0");
-        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Replaces), @r#""p.v0.9.0" is older than "p.v2.0.0", the head of channel "stable"; use --edge semver to insert it by version"#);
-        insta::assert_snapshot!(promoted(CATALOG, "p.v1.0.0", Policy::Replaces), @r#""p.v1.0.0" is already in channel "stable"; 'opm edit set-edge' changes its edges"#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v3.0.0", EdgePolicy::Replaces), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1; p.v3.0.0 r=p.v2.0.0");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", EdgePolicy::Replaces), @r#""p.v0.9.0" is older than "p.v2.0.0", the head of channel "stable"; use --edge semver to insert it by version"#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.0.0", EdgePolicy::Replaces), @r#""p.v1.0.0" is already in channel "stable"; 'opm edit set-edge' changes its edges"#);
     }
 
     #[test]
@@ -254,7 +259,7 @@ mod tests {
         const GAP: &str = "
             p/stable: p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.1.0
             p/all: p.v1.0.0";
-        insta::assert_snapshot!(promoted(GAP, "p.v1.0.0", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.1.0");
+        insta::assert_snapshot!(promoted(GAP, "p.v1.0.0", EdgePolicy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.1.0");
     }
 
     #[test]
@@ -262,12 +267,12 @@ mod tests {
         const SKIPPED: &str = "
             p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0 s=p.v1.0.1,x
             p/all: p.v1.0.1";
-        insta::assert_snapshot!(promoted(SKIPPED, "p.v1.0.1", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.1.0 r=p.v1.0.1 s=x");
-        insta::assert_snapshot!(promoted(SKIPPED, "p.v1.0.1", Policy::SkipPatch), @"p/stable*: p.v1.0.1 s=p.v1.0.0; p.v1.0.0; p.v1.1.0 r=p.v1.0.1 s=x");
+        insta::assert_snapshot!(promoted(SKIPPED, "p.v1.0.1", EdgePolicy::Semver), @"p/stable*: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.1.0 r=p.v1.0.1 s=x");
+        insta::assert_snapshot!(promoted(SKIPPED, "p.v1.0.1", EdgePolicy::SkipPatch), @"p/stable*: p.v1.0.1 s=p.v1.0.0; p.v1.0.0; p.v1.1.0 r=p.v1.0.1 s=x");
         const REPLACED: &str = "
             p/stable: p.v1.0.0 r=p.v1.0.1; p.v1.1.0 r=p.v1.0.0
             p/all: p.v1.0.1";
-        insta::assert_snapshot!(promoted(REPLACED, "p.v1.0.1", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.1.0 r=p.v1.0.1");
+        insta::assert_snapshot!(promoted(REPLACED, "p.v1.0.1", EdgePolicy::Semver), @"p/stable*: p.v1.0.0; p.v1.0.1 r=p.v1.0.0; p.v1.1.0 r=p.v1.0.1");
     }
 
     #[test]
@@ -276,7 +281,7 @@ mod tests {
         const BELOW: &str = "
             p/stable: p.v1.0.0; p.v1.2.0 r=p.v1.0.0; p.v1.3.0 r=p.v1.2.0 s=p.v1.2.0,p.v1.0.0
             p/all: p.v1.1.0";
-        insta::assert_snapshot!(promoted(BELOW, "p.v1.1.0", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.0.0; p.v1.3.0 r=p.v1.1.0 s=p.v1.2.0,p.v1.0.0");
+        insta::assert_snapshot!(promoted(BELOW, "p.v1.1.0", EdgePolicy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.0.0; p.v1.3.0 r=p.v1.1.0 s=p.v1.2.0,p.v1.0.0");
     }
 
     #[test]
@@ -284,15 +289,15 @@ mod tests {
         const NEWEST_FIRST: &str = "
             p/stable: p.v2.0.0 r=p.v1.0.0; p.v1.0.0
             p/all: p.v1.1.0; p.v0.9.0";
-        insta::assert_snapshot!(promoted(NEWEST_FIRST, "p.v1.1.0", Policy::Semver), @"p/stable*: p.v2.0.0 r=p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.0.0");
-        insta::assert_snapshot!(promoted(NEWEST_FIRST, "p.v0.9.0", Policy::Semver), @"p/stable*: p.v2.0.0 r=p.v1.0.0; p.v1.0.0 r=p.v0.9.0; p.v0.9.0");
+        insta::assert_snapshot!(promoted(NEWEST_FIRST, "p.v1.1.0", EdgePolicy::Semver), @"p/stable*: p.v2.0.0 r=p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.0.0");
+        insta::assert_snapshot!(promoted(NEWEST_FIRST, "p.v0.9.0", EdgePolicy::Semver), @"p/stable*: p.v2.0.0 r=p.v1.0.0; p.v1.0.0 r=p.v0.9.0; p.v0.9.0");
     }
 
     #[test]
     fn versions_are_inserted_by_precedence() {
-        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v1.1.2 r=p.v1.1.1; p.v2.0.0 r=p.v1.1.2");
-        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Semver), @"p/stable*: p.v0.9.0; p.v1.0.0 r=p.v0.9.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1");
-        insta::assert_snapshot!(promoted(CATALOG, "p.v2.0.0+b", Policy::Semver), @r#""p.v2.0.0" has the same version as "p.v2.0.0+b"; "#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", EdgePolicy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v1.1.2 r=p.v1.1.1; p.v2.0.0 r=p.v1.1.2");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", EdgePolicy::Semver), @"p/stable*: p.v0.9.0; p.v1.0.0 r=p.v0.9.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v2.0.0+b", EdgePolicy::Semver), @r#""p.v2.0.0" has the same version as "p.v2.0.0+b"; "#);
     }
 
     #[test]
@@ -300,12 +305,12 @@ mod tests {
         let catalog = "
             p/stable: p.v1.0.0 s=p.v2.0.0; p.v1.1.0 r=p.v1.0.0
             p/all: p.v2.0.0";
-        insta::assert_snapshot!(promoted(catalog, "p.v2.0.0", Policy::Replaces), @r#""p.v2.0.0" would leave channel "stable" without a head, because p.v1.0.0 replaces or skips it; change that entry with 'opm edit set-edge' first"#);
+        insta::assert_snapshot!(promoted(catalog, "p.v2.0.0", EdgePolicy::Replaces), @r#""p.v2.0.0" would leave channel "stable" without a head, because p.v1.0.0 replaces or skips it; change that entry with 'opm edit set-edge' first"#);
     }
 
     #[test]
     fn earlier_patches_are_skipped() {
-        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", Policy::SkipPatch), @"p/stable*: p.v1.0.0; p.v1.1.2 r=p.v1.0.0 s=p.v1.1.1,p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.2");
-        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.0-rc1", Policy::SkipPatch), @r#""p.v1.1.0" is a later patch of the same minor version; no cluster would upgrade to this one; use --edge semver to insert it anyway"#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", EdgePolicy::SkipPatch), @"p/stable*: p.v1.0.0; p.v1.1.2 r=p.v1.0.0 s=p.v1.1.1,p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.2");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.0-rc1", EdgePolicy::SkipPatch), @r#""p.v1.1.0" is a later patch of the same minor version; no cluster would upgrade to this one; use --edge semver to insert it anyway"#);
     }
 }

@@ -5,22 +5,22 @@
 /// A refused edit has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refusal {
+pub struct EditRefusal {
     /// The reason.
     pub message: String,
     /// What to do instead.
     pub help: Option<String>,
 }
 
-impl Refusal {
-    /// Creates a refusal; [`Refusal::help`] adds advice.
-    pub fn new(message: impl Into<String>) -> Refusal {
-        Refusal { message: message.into(), help: None }
+impl EditRefusal {
+    /// Creates a refusal; [`EditRefusal::help`] adds advice.
+    pub fn new(message: impl Into<String>) -> EditRefusal {
+        EditRefusal { message: message.into(), help: None }
     }
 
     /// Adds advice on what to do instead.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Refusal {
+    pub fn help(mut self, help: impl Into<String>) -> EditRefusal {
         self.help = Some(help.into());
         self
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use fbc::blob::ChannelEntry;
 
-use crate::deprecate::Target;
-use crate::outline::{Bundle, Channel, Outline, Package, cmp_versions};
-use crate::refusal::Refusal;
+use crate::deprecate::DeprecationTarget;
+use crate::outline::{Outline, OutlineBundle, OutlineChannel, OutlinePackage, cmp_versions};
+use crate::refusal::EditRefusal;
 use crate::set_edge::add;
 
 /// How to remove something.
@@ -27,32 +27,36 @@ pub struct Removal {
 ///
 /// # Errors
 /// Refuses if the target does not exist, or if the package would be invalid without it.
-pub fn remove(outline: &mut Outline, target: &Target, removal: &Removal) -> Result<Vec<String>, Refusal> {
+pub fn remove(
+    outline: &mut Outline,
+    target: &DeprecationTarget,
+    removal: &Removal,
+) -> Result<Vec<String>, EditRefusal> {
     let (channel, default_channel) = (removal.channel.as_deref(), removal.default_channel.as_deref());
     let mut notes = Vec::new();
     match target {
-        Target::Package(package) => {
+        DeprecationTarget::Package(package) => {
             outline.package(package)?;
             outline.packages.remove(package);
             return Ok(notes);
         }
-        Target::Channel { package, channel } => {
+        DeprecationTarget::Channel { package, channel } => {
             let found = outline.package_mut(package)?;
             if found.channels.remove(channel).is_none() {
                 return Err(found.no_channel(package, channel));
             }
             finish(outline, package, default_channel, &mut notes)?;
         }
-        Target::Bundle { package, bundle } => {
+        DeprecationTarget::Bundle { package, bundle } => {
             let package = outline.package_of(package.as_deref(), bundle)?;
             let found = outline.package_mut(&package)?;
             if let Some(name) = channel {
                 let only = found.channel_mut(&package, name)?;
                 if only.entry(bundle).is_none() {
-                    return Err(Refusal::new(format!("channel {name:?} has no entry {bundle:?}")));
+                    return Err(EditRefusal::new(format!("channel {name:?} has no entry {bundle:?}")));
                 }
             }
-            let Package { channels, bundles, .. } = &mut *found;
+            let OutlinePackage { channels, bundles, .. } = &mut *found;
             for (name, members) in channels {
                 if channel.is_none_or(|only| only == name) {
                     remove_entry(members, bundles, bundle, removal.forget);
@@ -78,10 +82,10 @@ fn finish(
     name: &str,
     default_channel: Option<&str>,
     notes: &mut Vec<String>,
-) -> Result<(), Refusal> {
+) -> Result<(), EditRefusal> {
     let package = outline.package_mut(name)?;
     if package.channels.is_empty() {
-        return Err(Refusal::new(format!("package {name:?} would be empty"))
+        return Err(EditRefusal::new(format!("package {name:?} would be empty"))
             .help(format!("to remove the package: opm edit remove CATALOG --package {name}")));
     }
     for bundle in package.drop_unlisted() {
@@ -95,7 +99,7 @@ fn finish(
     }
     if !package.channels.contains_key(&package.default_channel) {
         let names: Vec<&str> = package.channels.keys().map(String::as_str).collect();
-        return Err(Refusal::new(format!("the default channel of package {name:?} would be removed"))
+        return Err(EditRefusal::new(format!("the default channel of package {name:?} would be removed"))
             .help(format!("set another one with --default-channel: {}", names.join(", "))));
     }
     Ok(())
@@ -109,7 +113,7 @@ fn finish(
 /// With `forget`, no edge refers to it afterwards: its successor replaces the newest entry that it replaced or skipped.
 ///
 /// Entries of the channel that only the removed one led to are replaced or skipped by the newest head.
-fn remove_entry(channel: &mut Channel, bundles: &BTreeMap<String, Bundle>, bundle: &str, forget: bool) {
+fn remove_entry(channel: &mut OutlineChannel, bundles: &BTreeMap<String, OutlineBundle>, bundle: &str, forget: bool) {
     if forget {
         channel.entries.iter_mut().for_each(|entry| entry.skips.retain(|skip| **skip != *bundle));
     }
@@ -137,7 +141,7 @@ fn remove_entry(channel: &mut Channel, bundles: &BTreeMap<String, Bundle>, bundl
 
 /// Returns the newest entry that `removed` replaced or skipped, if the chain from there continues to the entry that it
 /// replaced.
-fn predecessor(channel: &Channel, removed: &ChannelEntry, compare: impl Fn(&str, &str) -> Ordering) -> Box<str> {
+fn predecessor(channel: &OutlineChannel, removed: &ChannelEntry, compare: impl Fn(&str, &str) -> Ordering) -> Box<str> {
     let view = channel.view();
     let skipped = removed.skips.iter().filter(|skip| view.number(skip).is_some() && !view.is_skipped(skip));
     let Some(newest) = skipped.max_by(|a, b| compare(a, b)) else { return removed.replaces.clone() };
@@ -172,7 +176,7 @@ mod tests {
     use super::*;
     use crate::sample::{outline, shown};
 
-    fn removed(target: &Target, removal: &Removal) -> String {
+    fn removed(target: &DeprecationTarget, removal: &Removal) -> String {
         let mut outline = outline(
             "p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0 s=x R=<1.0.0; p.v2.0.0 r=p.v1.1.0 R=<2.0.0
              p/alpha: p.v2.0.0 r=p.v1.0.0 s=p.v1.1.0; p.v3.0.0 r=p.v2.0.0",
@@ -183,8 +187,8 @@ mod tests {
         }
     }
 
-    fn bundle(name: &str) -> Target {
-        Target::Bundle { package: None, bundle: name.to_owned() }
+    fn bundle(name: &str) -> DeprecationTarget {
+        DeprecationTarget::Bundle { package: None, bundle: name.to_owned() }
     }
 
     #[test]
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_channel_is_removed_with_its_exclusive_bundles() {
-        let channel = |channel: &str| Target::Channel { package: "p".into(), channel: channel.into() };
+        let channel = |channel: &str| DeprecationTarget::Channel { package: "p".into(), channel: channel.into() };
         insta::assert_snapshot!(removed(&channel("alpha"), &Removal::default()), @r#"
         p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0 s=x R=<1.0.0; p.v2.0.0 r=p.v1.1.0 R=<2.0.0
         bundle "p.v3.0.0" is no longer in any channel and is removed too

@@ -8,15 +8,15 @@ use fbc::json::{JsonLayout, Raw, write_as_written};
 use fbc::yaml;
 
 use crate::new_blob::NewBlob;
-use crate::refusal::Refusal;
-use crate::text::documents::{self, Document};
-use crate::text::editor::{Editor, Value};
-use crate::text::tree::Node;
+use crate::refusal::EditRefusal;
+use crate::text::documents::{self, TextDocument};
+use crate::text::editor::{Editor, NewValue};
+use crate::text::tree::TreeNode;
 use crate::text::{Splice, Unwritable, lines, sort};
 
 /// The change of an existing blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum BlobChange {
     /// The blob is removed.
     Remove,
     /// The default channel of a package changes.
@@ -31,14 +31,14 @@ pub enum Change {
 #[derive(Debug, Clone, Default)]
 pub struct FileChange {
     /// The changed blobs, by offset.
-    pub changed: BTreeMap<u64, Change>,
+    pub changed: BTreeMap<u64, BlobChange>,
     /// The blobs to insert after existing ones, by the offset of those.
     pub added: BTreeMap<u64, Vec<NewBlob>>,
 }
 
 /// The result of rewriting a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rewritten {
+pub enum RewrittenFile {
     /// The text changes at these positions.
     Spliced(Vec<Splice>),
     /// The file becomes empty and is deleted.
@@ -49,17 +49,19 @@ pub enum Rewritten {
 ///
 /// # Errors
 /// Refuses if the source form does not allow an edit by position.
-pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
+pub fn rewrite(text: &str, change: &FileChange) -> Result<RewrittenFile, EditRefusal> {
     // Edits of lines need a newline after each.
     let ended = documents::with_last_newline(text);
     let rewritten = rewrite_lines(&ended, change)?;
     Ok(match rewritten {
-        Rewritten::Spliced(splices) => Rewritten::Spliced(documents::without_last_newline(text, &ended, splices)),
-        Rewritten::Deleted => Rewritten::Deleted,
+        RewrittenFile::Spliced(splices) => {
+            RewrittenFile::Spliced(documents::without_last_newline(text, &ended, splices))
+        }
+        RewrittenFile::Deleted => RewrittenFile::Deleted,
     })
 }
 
-fn rewrite_lines(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
+fn rewrite_lines(text: &str, change: &FileChange) -> Result<RewrittenFile, EditRefusal> {
     let documents = documents::find(text).ok_or_else(unreadable)?;
     let at = |start: &u64| {
         documents.binary_search_by_key(&usize::try_from(*start).unwrap_or(usize::MAX), |document| document.start)
@@ -69,13 +71,13 @@ fn rewrite_lines(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> 
     for (start, change) in &change.changed {
         let index = at(start).map_err(|_| unreadable())?;
         match change {
-            Change::Remove => removed[index] = true,
+            BlobChange::Remove => removed[index] = true,
             change => {
                 let document = &documents[index];
                 let edited = edit(text, document, change).map_err(|_| {
                     let line = text[..document.body].matches('\n').count() + 1;
                     let message = format!("line {line}: opm cannot edit this form in place");
-                    Refusal::new(message).help(
+                    EditRefusal::new(message).help(
                         "aliases and unusual list dashes prevent the edit: rewrite that part in plain YAML, or edit it by hand",
                     )
                 })?;
@@ -94,12 +96,12 @@ fn rewrite_lines(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> 
     if removed.contains(&true) {
         match documents::remove(text, &documents, &removed) {
             Some(removals) => splices.extend(removals),
-            None if change.added.is_empty() => return Ok(Rewritten::Deleted),
-            None => return Err(Refusal::new("the edit would remove everything else in the file")),
+            None if change.added.is_empty() => return Ok(RewrittenFile::Deleted),
+            None => return Err(EditRefusal::new("the edit would remove everything else in the file")),
         }
     }
     sort(&mut splices);
-    Ok(Rewritten::Spliced(splices))
+    Ok(RewrittenFile::Spliced(splices))
 }
 
 /// Returns the text of a new file.
@@ -120,17 +122,17 @@ pub fn new_file(blobs: &[NewBlob], json: bool) -> String {
 ///
 /// # Errors
 /// Refuses if the text is not a catalog file.
-pub fn yaml_documents(text: &str) -> Result<BTreeMap<u64, Range<usize>>, Refusal> {
+pub fn yaml_documents(text: &str) -> Result<BTreeMap<u64, Range<usize>>, EditRefusal> {
     let found = documents::find(text).ok_or_else(unreadable)?.into_iter().filter(|document| !document.json);
     Ok(found.map(|document| (document.start as u64, document.range())).collect())
 }
 
-fn unreadable() -> Refusal {
-    Refusal::new("the file has changed since the catalog was read").help("try again")
+fn unreadable() -> EditRefusal {
+    EditRefusal::new("the file has changed since the catalog was read").help("try again")
 }
 
 /// Prints a blob in the format of the document that precedes it.
-fn print(new_blob: &NewBlob, text: &str, documents: &[Document], index: usize) -> String {
+fn print(new_blob: &NewBlob, text: &str, documents: &[TextDocument], index: usize) -> String {
     let document = &documents[index];
     let own = &text[document.range()];
     // A document without a line break implies one value per line.
@@ -174,17 +176,17 @@ fn printed(new_blob: &NewBlob, json: bool, layout: JsonLayout) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>, Unwritable> {
+fn edit(text: &str, document: &TextDocument, change: &BlobChange) -> Result<Vec<Splice>, Unwritable> {
     let own = &text[document.range()];
-    let root = Node::parse(own, document.json).ok_or(Unwritable)?;
+    let root = TreeNode::parse(own, document.json).ok_or(Unwritable)?;
     let mut editor = Editor::new(own, document.json, &root);
     match change {
-        Change::Remove => {}
-        Change::DefaultChannel(name) => set_field(&mut editor, &root, "defaultChannel", name, &["schema", "name"])?,
-        Change::Entries(entries) => {
+        BlobChange::Remove => {}
+        BlobChange::DefaultChannel(name) => set_field(&mut editor, &root, "defaultChannel", name, &["schema", "name"])?,
+        BlobChange::Entries(entries) => {
             let list = root.get("entries").ok_or(Unwritable)?;
             let keys: Vec<String> = list.items().iter().map(|item| item.string("name").to_owned()).collect();
-            let new: Vec<(String, Value)> =
+            let new: Vec<(String, NewValue)> =
                 entries.iter().map(|entry| (entry.name.to_string(), value(entry))).collect();
             // New members of an item precede a new item behind it, which may have the same position.
             let by_name: HashMap<&str, &ChannelEntry> =
@@ -196,14 +198,14 @@ fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>,
             }
             change_list(&mut editor, list, &keys, &new)?;
         }
-        Change::Deprecations(entries) => {
+        BlobChange::Deprecations(entries) => {
             let list = root.get("entries").ok_or(Unwritable)?;
             let key = |schema: &str, name: &str| format!("{schema}\0{name}");
-            let key_of = |item: &Node| {
+            let key_of = |item: &TreeNode| {
                 item.get("reference").map(|it| key(it.string("schema"), it.string("name"))).unwrap_or_default()
             };
             let keys: Vec<String> = list.items().iter().map(key_of).collect();
-            let new: Vec<(String, Value)> =
+            let new: Vec<(String, NewValue)> =
                 entries.iter().map(|entry| (key(&entry.schema, &entry.name), deprecation(entry))).collect();
             let by_key: HashMap<String, &Deprecation> =
                 entries.iter().rev().map(|entry| (key(&entry.schema, &entry.name), entry)).collect();
@@ -221,9 +223,9 @@ fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>,
 /// Removes list items whose keys are not wanted, and adds missing ones.
 fn change_list(
     editor: &mut Editor<'_>,
-    list: &Node,
+    list: &TreeNode,
     keys: &[String],
-    wanted: &[(String, Value)],
+    wanted: &[(String, NewValue)],
 ) -> Result<(), Unwritable> {
     let names: HashSet<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
     let removed: Vec<bool> = keys.iter().map(|key| !names.contains(key.as_str())).collect();
@@ -254,9 +256,9 @@ fn change_list(
 /// The fields of an entry, in output order.
 const FIELDS: [&str; 4] = ["name", "replaces", "skips", "skipRange"];
 
-fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &ChannelEntry) -> Result<(), Unwritable> {
+fn change_entry(editor: &mut Editor<'_>, item: &TreeNode, entry: &ChannelEntry) -> Result<(), Unwritable> {
     let mut removed = vec![false; item.members().len()];
-    let mut missing: Vec<(usize, Value)> = Vec::new();
+    let mut missing: Vec<(usize, NewValue)> = Vec::new();
     for (rank, text) in [(1, &entry.replaces), (3, &entry.skip_range)] {
         match item.position(FIELDS[rank]) {
             Some(at) if text.is_empty() => removed[at] = !item.members()[at].value.text().is_none_or(str::is_empty),
@@ -264,13 +266,13 @@ fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &ChannelEntry) -> R
                 let flow = editor.is_flow(item);
                 set_value(editor, &item.members()[at].value, text, flow)?;
             }
-            None if !text.is_empty() => missing.push((rank, Value::Str(text.to_string()))),
+            None if !text.is_empty() => missing.push((rank, NewValue::Str(text.to_string()))),
             _ => {}
         }
     }
-    let wanted: Vec<(String, Value)> =
-        entry.skips.iter().map(|skip| (skip.to_string(), Value::Str(skip.to_string()))).collect();
-    let list = || Value::List(wanted.iter().map(|(_, skip)| skip.clone()).collect());
+    let wanted: Vec<(String, NewValue)> =
+        entry.skips.iter().map(|skip| (skip.to_string(), NewValue::Str(skip.to_string()))).collect();
+    let list = || NewValue::List(wanted.iter().map(|(_, skip)| skip.clone()).collect());
     match item.position(FIELDS[2]) {
         Some(at) if wanted.is_empty() => removed[at] = !item.members()[at].value.items().is_empty(),
         Some(at) => {
@@ -296,7 +298,7 @@ fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &ChannelEntry) -> R
 /// Sets a string member of a map; a new member goes after the last existing one of `before`.
 fn set_field(
     editor: &mut Editor<'_>,
-    map: &Node,
+    map: &TreeNode,
     field: &'static str,
     text: &str,
     before: &[&str],
@@ -306,38 +308,41 @@ fn set_field(
         Some(node) => set_value(editor, node, text, flow),
         None => {
             let after = before.iter().rev().find_map(|name| map.position(name)).ok_or(Unwritable)?;
-            editor.insert_member(map, after, field, &Value::Str(text.to_owned()));
+            editor.insert_member(map, after, field, &NewValue::Str(text.to_owned()));
             Ok(())
         }
     }
 }
 
-fn set_value(editor: &mut Editor<'_>, node: &Node, text: &str, flow: bool) -> Result<(), Unwritable> {
+fn set_value(editor: &mut Editor<'_>, node: &TreeNode, text: &str, flow: bool) -> Result<(), Unwritable> {
     node.text().ok_or(Unwritable)?;
     editor.set_string(node, text, flow);
     Ok(())
 }
 
-fn value(entry: &ChannelEntry) -> Value {
-    let mut fields = vec![(FIELDS[0], Value::Str(entry.name.to_string()))];
+fn value(entry: &ChannelEntry) -> NewValue {
+    let mut fields = vec![(FIELDS[0], NewValue::Str(entry.name.to_string()))];
     if !entry.replaces.is_empty() {
-        fields.push((FIELDS[1], Value::Str(entry.replaces.to_string())));
+        fields.push((FIELDS[1], NewValue::Str(entry.replaces.to_string())));
     }
     if !entry.skips.is_empty() {
-        fields.push((FIELDS[2], Value::List(entry.skips.iter().map(|skip| Value::Str(skip.to_string())).collect())));
+        fields.push((
+            FIELDS[2],
+            NewValue::List(entry.skips.iter().map(|skip| NewValue::Str(skip.to_string())).collect()),
+        ));
     }
     if !entry.skip_range.is_empty() {
-        fields.push((FIELDS[3], Value::Str(entry.skip_range.to_string())));
+        fields.push((FIELDS[3], NewValue::Str(entry.skip_range.to_string())));
     }
-    Value::Map(fields)
+    NewValue::Map(fields)
 }
 
-fn deprecation(entry: &Deprecation) -> Value {
-    let mut reference = vec![("schema", Value::Str(entry.schema.to_string()))];
+fn deprecation(entry: &Deprecation) -> NewValue {
+    let mut reference = vec![("schema", NewValue::Str(entry.schema.to_string()))];
     if !entry.name.is_empty() {
-        reference.push(("name", Value::Str(entry.name.to_string())));
+        reference.push(("name", NewValue::Str(entry.name.to_string())));
     }
-    Value::Map(vec![("reference", Value::Map(reference)), ("message", Value::Str(entry.message.to_string()))])
+    NewValue::Map(vec![("reference", NewValue::Map(reference)), ("message", NewValue::Str(entry.message.to_string()))])
 }
 
 #[cfg(test)]

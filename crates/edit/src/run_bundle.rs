@@ -11,7 +11,7 @@ use fbc::limits::MAX_DEPTH;
 use fbc::quote::quote;
 use fbc::{Blob, Fbc};
 
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 
 /// The additions to a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,23 +19,23 @@ pub struct Additions {
     /// The package as JSON, if the catalog does not contain it.
     pub package: Option<String>,
     /// The channel.
-    pub channel: Channel,
+    pub channel: ChannelEdit,
     /// The names of the bundles that the catalog does not contain.
     pub bundles: Vec<String>,
 }
 
 /// The change to the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Channel {
+pub enum ChannelEdit {
     /// A new channel, as JSON.
     New(String),
     /// The channel at this index of the catalog gets further entries.
     Extended(usize, Vec<ChannelEntry>),
 }
 
-impl Default for Channel {
-    fn default() -> Channel {
-        Channel::New(String::new())
+impl Default for ChannelEdit {
+    fn default() -> ChannelEdit {
+        ChannelEdit::New(String::new())
     }
 }
 
@@ -43,17 +43,25 @@ impl Default for Channel {
 ///
 /// # Errors
 /// Refuses if the catalog contains the bundle or the channel already.
-pub fn inject(catalog: &Fbc, package: &str, bundle: &str, channel: &str, image: &str) -> Result<Additions, Refusal> {
+pub fn inject(
+    catalog: &Fbc,
+    package: &str,
+    bundle: &str,
+    channel: &str,
+    image: &str,
+) -> Result<Additions, EditRefusal> {
     if has_bundle(catalog, package, bundle) {
-        return Err(Refusal::new(format!("bundle {} already exists in the index image: {image}", quote(bundle)))
+        return Err(EditRefusal::new(format!("bundle {} already exists in the index image: {image}", quote(bundle)))
             .help("remove it from the index, or change the version of the bundle"));
     }
     if find_channel(catalog, package, channel).is_some() {
-        return Err(Refusal::new(format!("channel {} already exists in the index image: {image}", quote(channel))));
+        return Err(EditRefusal::new(format!("channel {} already exists in the index image: {image}", quote(channel))));
     }
     Ok(Additions {
         package: new_package(catalog, package, channel),
-        channel: Channel::New(channel_json(package, channel, &chain(None, &[bundle.to_owned()]), None).into_string()),
+        channel: ChannelEdit::New(
+            channel_json(package, channel, &chain(None, &[bundle.to_owned()]), None).into_string(),
+        ),
         bundles: vec![bundle.to_owned()],
     })
 }
@@ -69,9 +77,10 @@ pub fn extend(
     bundles: &[String],
     channel: &str,
     image: &str,
-) -> Result<Additions, Refusal> {
-    let exists =
-        |name: &str| Refusal::new(format!("bundle {} already exists in the Index Image {}", quote(name), quote(image)));
+) -> Result<Additions, EditRefusal> {
+    let exists = |name: &str| {
+        EditRefusal::new(format!("bundle {} already exists in the Index Image {}", quote(name), quote(image)))
+    };
     let mut seen = BTreeSet::new();
     if let Some(twice) = bundles.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(exists(twice).help("a bundle cannot upgrade to itself: change the version of the new bundle"));
@@ -83,7 +92,7 @@ pub fn extend(
         let channel_text = channel_json(package, channel, &chain(None, bundles), None).into_string();
         return Ok(Additions {
             package: new_package(catalog, package, channel),
-            ..additions(Channel::New(channel_text))
+            ..additions(ChannelEdit::New(channel_text))
         });
     };
     if let Some(newest) = bundles.last().filter(|newest| entries.iter().any(|entry| *entry.name == ***newest)) {
@@ -91,16 +100,16 @@ pub fn extend(
     }
     let later: Vec<String> =
         bundles.iter().filter(|name| !entries.iter().any(|entry| *entry.name == ***name)).cloned().collect();
-    let head = head(entries).ok_or_else(|| Refusal::new("no channel head found"))?;
-    Ok(additions(Channel::Extended(place, chain(Some(head), &later))))
+    let head = head(entries).ok_or_else(|| EditRefusal::new("no channel head found"))?;
+    Ok(additions(ChannelEdit::Extended(place, chain(Some(head), &later))))
 }
 
 /// Returns the text of a channel with further entries, leaving the rest unchanged.
 ///
 /// # Errors
 /// Refuses if the text has no entries.
-pub fn extended(channel: &str, entries: &[ChannelEntry]) -> Result<String, Refusal> {
-    let wrong = || Refusal::new("no channel head found");
+pub fn extended(channel: &str, entries: &[ChannelEntry]) -> Result<String, EditRefusal> {
+    let wrong = || EditRefusal::new("no channel head found");
     let raw = Raw::parse(channel, MAX_DEPTH).map_err(|_| wrong())?;
     let listed = raw.get("entries").ok_or_else(wrong)?;
     listed.items().next().ok_or_else(wrong)?;
@@ -122,8 +131,8 @@ const DEPENDENCIES: [&str; 3] = ["olm.package.required", "olm.gvk.required", "ol
 ///
 /// # Errors
 /// Refuses text that is not JSON.
-pub fn without_dependencies(bundle: &str) -> Result<Text, Refusal> {
-    let raw = Raw::parse(bundle, MAX_DEPTH).map_err(|error| Refusal::new(error.to_string()))?;
+pub fn without_dependencies(bundle: &str) -> Result<Text, EditRefusal> {
+    let raw = Raw::parse(bundle, MAX_DEPTH).map_err(|error| EditRefusal::new(error.to_string()))?;
     let depends = |property: &Raw<'_>| {
         let kind = property.get("type").and_then(Raw::as_str);
         kind.is_some_and(|kind| DEPENDENCIES.contains(&&*kind))
@@ -203,7 +212,9 @@ mod tests {
         assert_eq!(additions.package.unwrap(), r#"{"schema":"olm.package","name":"foo","defaultChannel":"c"}"#);
         assert_eq!(
             additions.channel,
-            Channel::New(r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"foo.v1"}]}"#.into())
+            ChannelEdit::New(
+                r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"foo.v1"}]}"#.into()
+            )
         );
     }
 
@@ -227,7 +238,7 @@ mod tests {
         let fbc = catalog(&[PACKAGE_FOO, STABLE, FOO]);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let additions = extend(&fbc, "foo", &names(&["foo.v4"]), "stable", "index").unwrap();
-        let Channel::Extended(1, entries) = &additions.channel else { panic!("{additions:?}") };
+        let ChannelEdit::Extended(1, entries) = &additions.channel else { panic!("{additions:?}") };
         assert_eq!(
             extended(STABLE, entries).unwrap(),
             r#"{"schema":"olm.channel","package":"foo","name":"stable","entries":[{"name":"foo.v1"},{"name":"foo.v3","replaces":"foo.v1","skips":["foo.v2"]},{"name":"foo.v2"},{"name":"foo.v4","replaces":"foo.v3"}] , "extra":1.10}"#
@@ -239,7 +250,7 @@ mod tests {
         let additions = extend(&Fbc::default(), "foo", &names(&["foo.v1", "foo.v2"]), "c", "index").unwrap();
         assert_eq!(
             additions.channel,
-            Channel::New(r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"foo.v1"},{"name":"foo.v2","replaces":"foo.v1"}]}"#.into())
+            ChannelEdit::New(r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"foo.v1"},{"name":"foo.v2","replaces":"foo.v1"}]}"#.into())
         );
         assert_eq!(additions.bundles, ["foo.v1", "foo.v2"]);
         assert!(extend(&fbc, "foo", &names(&["foo.v5", "foo.v5"]), "c", "index").is_err());

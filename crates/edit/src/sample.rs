@@ -3,7 +3,7 @@
 use fbc::blob::ChannelEntry;
 use fbc::version::Version;
 
-use crate::outline::{Bundle, Outline, Package};
+use crate::outline::{Outline, OutlineBundle, OutlinePackage};
 
 /// Parses lines such as `package/channel: a.v1.0.0; a.v1.1.0 r=a.v1.0.0 s=x,y R=<1.1.0`. Entries are separated by `;`,
 /// and the first channel of a package is its default channel.
@@ -15,11 +15,11 @@ pub(crate) fn outline(lines: &str) -> Outline {
         let package = outline
             .packages
             .entry(package.to_owned())
-            .or_insert_with(|| Package { default_channel: channel.to_owned(), ..Package::default() });
+            .or_insert_with(|| OutlinePackage { default_channel: channel.to_owned(), ..OutlinePackage::default() });
         let entries: Vec<ChannelEntry> = entries.split(';').map(|text| entry(text.trim())).collect();
         for entry in &entries {
             let version = entry.name.split_once(".v").and_then(|(_, version)| Version::parse_strict(version).ok());
-            let bundle = Bundle { blob: None, new_blob: None, version: version.map(|version| (version, None)) };
+            let bundle = OutlineBundle { blob: None, new_blob: None, version: version.map(|version| (version, None)) };
             package.bundles.insert(entry.name.to_string(), bundle);
         }
         package.channels.entry(channel.to_owned()).or_default().entries = entries;

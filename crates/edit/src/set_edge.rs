@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use fbc::range::VersionRange;
 
 use crate::outline::{Outline, suggestions};
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 
 /// The changes to the edges of an entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,19 +32,21 @@ pub fn set_edge(
     channel: &str,
     bundle: &str,
     edges: &Edges,
-) -> Result<(), Refusal> {
+) -> Result<(), EditRefusal> {
     let package_name = outline.package_of(package, bundle)?;
     let package = outline.package_mut(&package_name)?;
     let channel_of = package.channel_mut(&package_name, channel)?;
     let known: Vec<String> = channel_of.entries.iter().map(|entry| entry.name.to_string()).collect();
     let Some(entry) = channel_of.entry_mut(bundle) else {
-        return Err(Refusal::new(format!("channel {channel:?} of package {package_name:?} has no entry {bundle:?}"))
-            .help(suggestions(bundle, known.iter())));
+        return Err(EditRefusal::new(format!(
+            "channel {channel:?} of package {package_name:?} has no entry {bundle:?}"
+        ))
+        .help(suggestions(bundle, known.iter())));
     };
     check_range(edges.skip_range.as_deref())?;
     let names = edges.replaces.iter().chain(edges.skips.iter().flatten()).chain(&edges.add_skips);
     if names.into_iter().any(|name| name == bundle) {
-        return Err(Refusal::new(format!("{bundle:?} cannot upgrade to itself")).help("name an older bundle"));
+        return Err(EditRefusal::new(format!("{bundle:?} cannot upgrade to itself")).help("name an older bundle"));
     }
     if let Some(replaces) = &edges.replaces {
         entry.replaces = replaces.as_str().into();
@@ -57,7 +59,7 @@ pub fn set_edge(
     }
     let skipped: HashSet<&str> = entry.skips.iter().map(|skip| &**skip).collect();
     if let Some(name) = edges.remove_skips.iter().find(|name| !skipped.contains(name.as_str())) {
-        return Err(Refusal::new(format!("{bundle:?} does not skip {name:?} in channel {channel:?}")));
+        return Err(EditRefusal::new(format!("{bundle:?} does not skip {name:?} in channel {channel:?}")));
     }
     let removed: HashSet<&str> = edges.remove_skips.iter().map(String::as_str).collect();
     entry.skips.retain(|skip| !removed.contains(&**skip));
@@ -79,10 +81,10 @@ pub(crate) fn add(skips: &mut Vec<Box<str>>, names: &[String]) {
 }
 
 /// Checks a version range given by the user.
-pub(crate) fn check_range(range: Option<&str>) -> Result<(), Refusal> {
+pub(crate) fn check_range(range: Option<&str>) -> Result<(), EditRefusal> {
     match range.filter(|range| !range.is_empty()).map(VersionRange::parse) {
         Some(Err(error)) => {
-            Err(Refusal::new(format!("{:?} is not a version range: {error}", range.unwrap_or_default()))
+            Err(EditRefusal::new(format!("{:?} is not a version range: {error}", range.unwrap_or_default()))
                 .help("write it like '>=1.0.0 <1.2.0' or '>=1.0.0 <1.2.0 || 2.0.1'"))
         }
         _ => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fbc::blob::{BUNDLE, CHANNEL, ChannelEntry, Deprecation};
 
-use crate::outline::{Outline, Package};
+use crate::outline::{Outline, OutlinePackage};
 
 /// The maximum number of names to list; longer lists are counted.
 const NAMES: usize = 3;
@@ -12,7 +12,7 @@ const NAMES: usize = 3;
 /// Summarizes the differences in `new` in one line, or returns `None` if the outlines are equal.
 pub fn summary(old: &Outline, new: &Outline) -> Option<String> {
     let mut found = OutlineDiff::default();
-    let nothing = Package::default();
+    let nothing = OutlinePackage::default();
     let names: BTreeSet<&String> = old.packages.keys().chain(new.packages.keys()).collect();
     for name in names {
         match (old.packages.get(name), new.packages.get(name)) {
@@ -49,7 +49,7 @@ struct OutlineDiff<'a> {
 /// The items that only one of the outlines has.
 #[derive(Default)]
 struct Side<'a> {
-    packages: Vec<(&'a String, &'a Package)>,
+    packages: Vec<(&'a String, &'a OutlinePackage)>,
     /// Package and channel.
     channels: Vec<(&'a str, &'a str)>,
     bundles: Vec<&'a str>,
@@ -58,7 +58,7 @@ struct Side<'a> {
 }
 
 impl<'a> OutlineDiff<'a> {
-    fn compare(&mut self, name: &'a str, old: &'a Package, new: &'a Package) {
+    fn compare(&mut self, name: &'a str, old: &'a OutlinePackage, new: &'a OutlinePackage) {
         self.added.note(name, new, old);
         self.removed.note(name, old, new);
         for (channel, is) in &new.channels {
@@ -74,7 +74,7 @@ impl<'a> OutlineDiff<'a> {
         self.deprecations(name, old, new);
     }
 
-    fn deprecations(&mut self, package: &str, old: &'a Package, new: &'a Package) {
+    fn deprecations(&mut self, package: &str, old: &'a OutlinePackage, new: &'a OutlinePackage) {
         let shown = |it: &Deprecation| match &*it.schema {
             BUNDLE => it.name.to_string(),
             CHANNEL => format!("channel {} of {package}", it.name),
@@ -161,7 +161,7 @@ impl<'a> OutlineDiff<'a> {
 
 impl<'a> Side<'a> {
     /// Records the items that `package` has and `other` lacks.
-    fn note(&mut self, name: &'a str, package: &'a Package, other: &'a Package) {
+    fn note(&mut self, name: &'a str, package: &'a OutlinePackage, other: &'a OutlinePackage) {
         for (channel, is) in &package.channels {
             let other_channel = other.channels.get(channel);
             if other_channel.is_none() {
@@ -177,7 +177,8 @@ impl<'a> Side<'a> {
     }
 
     fn counts(&self) -> String {
-        let whole = |of: fn(&Package) -> usize| self.packages.iter().map(|(_, package)| of(package)).sum::<usize>();
+        let whole =
+            |of: fn(&OutlinePackage) -> usize| self.packages.iter().map(|(_, package)| of(package)).sum::<usize>();
         // Items removed with their package are not recorded individually.
         let is_noted = !self.entries.is_empty() || !self.bundles.is_empty();
         let channels = self.channels.len() + if is_noted { 0 } else { whole(|it| it.channels.len()) };

@@ -20,14 +20,14 @@ use rayon::prelude::*;
 use resolve::input::{CatalogInput, InputReader};
 
 use self::check::{Expected, check};
-use crate::changes::Changes;
+use crate::changes::FileChanges;
 use crate::edited::{Edited, FileReport, changed_entries};
 use crate::error::{EditError, in_path};
 use crate::journal;
 use crate::new_blob::NewBlob;
 use crate::outline::Outline;
-use crate::refusal::Refusal;
-use crate::rewrite::{self, FileChange, Rewritten};
+use crate::refusal::EditRefusal;
+use crate::rewrite::{self, FileChange, RewrittenFile};
 use crate::summary::summary;
 use crate::text::{self, Splice};
 use crate::unified::unified;
@@ -68,7 +68,7 @@ pub enum Write {
 
 /// The file of a new package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum NewPackageLayout {
     /// `catalog.json` or `catalog.yaml`, the format of most files of the catalog.
     Usual,
     /// A JSON file with the name of the package, the layout of the first file-based catalogs.
@@ -83,9 +83,9 @@ pub trait Notices {
 
 /// Ignores all notices.
 #[derive(Debug, Clone, Copy)]
-pub struct Silent;
+pub struct NoNotices;
 
-impl Notices for Silent {
+impl Notices for NoNotices {
     fn warn(&self, _: &str) {}
 }
 
@@ -111,7 +111,7 @@ impl EditableCatalog {
     pub fn load(root: &Path, limits: &Limits, keep_text: bool) -> Result<EditableCatalog, EditError> {
         let metadata = fs::metadata(root).map_err(|error| in_path(root, error))?;
         if !metadata.is_dir() {
-            return Err(Refusal::new(format!("{:?} is not a directory", root.display().to_string())).into());
+            return Err(EditRefusal::new(format!("{:?} is not a directory", root.display().to_string())).into());
         }
         let (digests, reader) = (BlobDigests::default(), InputReader::default());
         let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
@@ -195,11 +195,11 @@ impl<'a> Transaction<'a> {
         outline: &Outline,
         notes: Vec<String>,
         purpose: Purpose<'_>,
-        layout: Layout,
+        layout: NewPackageLayout,
     ) -> Result<Edited, EditError> {
         let EditOptions { catalog: root, write, dry_run, allow_stranded, limits } = self.options;
         let catalog = &self.catalog;
-        let mut changes = Changes::between(&catalog.fbc, &catalog.outline, outline)?;
+        let mut changes = FileChanges::between(&catalog.fbc, &catalog.outline, outline)?;
         let elsewhere = matches!(write, Write::To(_));
         let mut edited = Edited { notes, diff: dry_run.then(String::new), ..Edited::default() };
         if changes.is_empty() && !elsewhere {
@@ -252,11 +252,16 @@ impl<'a> Transaction<'a> {
 }
 
 /// The blobs of new files, by path relative to the catalog.
-pub(crate) type NewFiles = BTreeMap<PathBuf, Vec<NewBlob>>;
+pub(crate) type NewFileBlobs = BTreeMap<PathBuf, Vec<NewBlob>>;
 
 /// Assigns the blobs of new packages to new files.
-fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Result<NewFiles, EditError> {
-    let mut new = NewFiles::new();
+fn new_files(
+    fbc: &Fbc,
+    root: &Path,
+    changes: &FileChanges,
+    layout: NewPackageLayout,
+) -> Result<NewFileBlobs, EditError> {
+    let mut new = NewFileBlobs::new();
     if changes.new_packages.is_empty() {
         return Ok(new);
     }
@@ -264,15 +269,15 @@ fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Resul
     for (package, blobs) in &changes.new_packages {
         if !package.is_empty() && !fbc::is_file_name(package) {
             let message = format!("invalid package name {package:?}: must be a single local path element");
-            return Err(Refusal::new(message).into());
+            return Err(EditRefusal::new(message).into());
         }
         let path = match layout {
-            Layout::Legacy if !package.is_empty() => Path::new(package).join(format!("{package}.json")),
-            _ => Changes::path_for(package, json),
+            NewPackageLayout::Legacy if !package.is_empty() => Path::new(package).join(format!("{package}.json")),
+            _ => FileChanges::path_for(package, json),
         };
         if fs::symlink_metadata(root.join(&path)).is_ok() {
             let message = format!("package {package:?} would be written to {}, which already exists", path.display());
-            return Err(Refusal::new(message).into());
+            return Err(EditRefusal::new(message).into());
         }
         new.insert(path, blobs.clone());
     }
@@ -280,7 +285,12 @@ fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Resul
 }
 
 /// Applies the changes to the text of the files.
-fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes, new: &NewFiles) -> Result<Vec<ChangedFile>, EditError> {
+fn rewrite_files(
+    fbc: &Fbc,
+    root: &Path,
+    changes: &FileChanges,
+    new: &NewFileBlobs,
+) -> Result<Vec<ChangedFile>, EditError> {
     let mut files = changes
         .files
         .par_iter()
@@ -297,13 +307,14 @@ fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes, new: &NewFiles) -> R
 fn rewrite_file(fbc: &Fbc, root: &Path, file: FileId, change: &FileChange) -> Result<ChangedFile, EditError> {
     let full = fbc.full_path_of(file).unwrap_or_default();
     let path = full.strip_prefix(root).unwrap_or(&full).to_path_buf();
-    let named = |refusal: Refusal| Refusal { message: format!("{}: {}", full.display(), refusal.message), ..refusal };
+    let named =
+        |refusal: EditRefusal| EditRefusal { message: format!("{}: {}", full.display(), refusal.message), ..refusal };
     let old = read(&full)?;
     let (content, splices) = match rewrite::rewrite(&old, change).map_err(named)? {
-        Rewritten::Deleted => (NewContent::Removed, Vec::new()),
-        Rewritten::Spliced(splices) => {
+        RewrittenFile::Deleted => (NewContent::Removed, Vec::new()),
+        RewrittenFile::Spliced(splices) => {
             let text = text::apply(old.as_bytes(), &splices)
-                .ok_or_else(|| named(Refusal::new("changes overlap").help("apply them one at a time")))?;
+                .ok_or_else(|| named(EditRefusal::new("changes overlap").help("apply them one at a time")))?;
             (NewContent::Text(text), splices)
         }
     };
@@ -312,7 +323,7 @@ fn rewrite_file(fbc: &Fbc, root: &Path, file: FileId, change: &FileChange) -> Re
 
 fn read(path: &Path) -> Result<String, EditError> {
     let bytes = fs::read(path).map_err(|error| in_path(path, error))?;
-    String::from_utf8(bytes).map_err(|_| Refusal::new(format!("{}: is not UTF-8", path.display())).into())
+    String::from_utf8(bytes).map_err(|_| EditRefusal::new(format!("{}: is not UTF-8", path.display())).into())
 }
 
 /// Returns whether most files of a catalog are JSON, judged by the first byte of up to ten files.

@@ -14,10 +14,10 @@ use catalog::channel;
 use fbc::blob::ChannelEntry;
 use fbc::version::Version;
 
-use crate::outline::{Channel, Outline, Package};
+use crate::outline::{Outline, OutlineChannel, OutlinePackage};
 
 pub use compare::{Offered, compare, source_of};
-pub use report::{BundleUpgrades, ChannelUpgrades, Offer, UpgradeReport};
+pub use report::{BundleUpgrades, CatalogOffer, ChannelUpgrades, UpgradeReport};
 pub use words::regressions;
 
 /// Bundles that clusters never select, by package and name.
@@ -28,7 +28,7 @@ pub type Unmet = HashMap<(String, String), String>;
 
 /// A catalog, with the bundles that clusters never select or cannot install.
 #[derive(Debug, Clone, Copy)]
-pub struct Side<'a> {
+pub struct UpgradeCatalog<'a> {
     /// The outline.
     pub outline: &'a Outline,
     /// The bundles that clusters never select.
@@ -43,13 +43,13 @@ pub enum UpgradeStatus {
     /// It runs the newest version.
     Latest,
     /// It reaches the newest version on this path.
-    Upgraded(UpgradePath),
+    Upgraded(UpgradeRun),
     /// It stops at the end of this path, or does not upgrade at all without one.
-    Stuck(Option<UpgradePath>),
+    Stuck(Option<UpgradeRun>),
     /// It stops at the end of this path because the next bundle cannot be installed.
     HeldBack {
         /// The path up to that point, if any.
-        path: Option<UpgradePath>,
+        path: Option<UpgradeRun>,
         /// The next bundle.
         by: String,
         /// The reason why it cannot be installed.
@@ -70,7 +70,7 @@ pub enum UpgradeStatus {
 /// Each bundle has its own path with only the next step, so that all bundles together cover every step. A list of all
 /// steps per bundle would grow with the square of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpgradePath {
+pub struct UpgradeRun {
     /// The next bundle.
     pub next: String,
     /// The last bundle.
@@ -81,7 +81,7 @@ pub struct UpgradePath {
 
 impl UpgradeStatus {
     /// Returns the path to the last reachable upgrade, if any.
-    pub fn path(&self) -> Option<&UpgradePath> {
+    pub fn path(&self) -> Option<&UpgradeRun> {
         match self {
             UpgradeStatus::Upgraded(path) => Some(path),
             UpgradeStatus::Stuck(path) | UpgradeStatus::HeldBack { path, .. } => path.as_ref(),
@@ -97,7 +97,7 @@ impl UpgradeStatus {
 
 /// The upgrade status of one bundle in one channel.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct UpgradeOutcome {
     /// The bundle.
     pub bundle: String,
     /// The version, if the old catalog contains the bundle.
@@ -108,7 +108,7 @@ pub struct Outcome {
     pub now: UpgradeStatus,
 }
 
-impl Outcome {
+impl UpgradeOutcome {
     /// Returns whether clusters are worse off than before.
     pub fn is_regression(&self) -> bool {
         self.before.is_good() && !self.now.is_good()
@@ -123,7 +123,7 @@ pub struct ChannelReport {
     /// The channel.
     pub channel: String,
     /// The outcome for every bundle that the old channel mentions, by name.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<UpgradeOutcome>,
     /// The smallest change of the new catalog that fixes all regressions.
     pub fix: Option<Fix>,
 }
@@ -157,18 +157,23 @@ pub enum Fix {
 const MAX_SKIPS: usize = 5;
 
 /// Reports the outcome for every bundle of `old` under `new`, by package and channel.
-pub fn check(old: Side<'_>, new: Side<'_>) -> Vec<ChannelReport> {
-    let channels = |(name, package): (&'_ String, &'_ Package)| {
-        let report = |(channel, members): (&String, &Channel)| check_channel(name, package, channel, members, old, new);
+pub fn check(old: UpgradeCatalog<'_>, new: UpgradeCatalog<'_>) -> Vec<ChannelReport> {
+    let channels = |(name, package): (&'_ String, &'_ OutlinePackage)| {
+        let report =
+            |(channel, members): (&String, &OutlineChannel)| check_channel(name, package, channel, members, old, new);
         package.channels.iter().map(report).collect::<Vec<_>>()
     };
     old.outline.packages.iter().flat_map(channels).collect()
 }
 
 /// Returns the entries of `new` that reach the newest version of the channel `old`, but not of `new`, as listed.
-pub(crate) fn lost<'v>(old: &Channel, new: &Channel, version: &dyn Fn(&str) -> Option<&'v Version>) -> Vec<String> {
+pub(crate) fn lost<'v>(
+    old: &OutlineChannel,
+    new: &OutlineChannel,
+    version: &dyn Fn(&str) -> Option<&'v Version>,
+) -> Vec<String> {
     let (outline, forbidden, unmet) = (Outline::default(), Forbidden::new(), Unmet::new());
-    let side = Side { outline: &outline, forbidden: &forbidden, unmet: &unmet };
+    let side = UpgradeCatalog { outline: &outline, forbidden: &forbidden, unmet: &unmet };
     let was = Simulated::new("", old, side, version, std::iter::empty());
     let is = Simulated::new("", new, side, version, std::iter::empty());
     let names = new.entries.iter().map(|entry| &*entry.name);
@@ -177,11 +182,11 @@ pub(crate) fn lost<'v>(old: &Channel, new: &Channel, version: &dyn Fn(&str) -> O
 
 fn check_channel(
     name: &str,
-    package: &Package,
+    package: &OutlinePackage,
     channel: &str,
-    members: &Channel,
-    old: Side<'_>,
-    new: Side<'_>,
+    members: &OutlineChannel,
+    old: UpgradeCatalog<'_>,
+    new: UpgradeCatalog<'_>,
 ) -> ChannelReport {
     let version = |bundle: &str| {
         let found = package.bundles.get(bundle).or_else(|| new.outline.packages.get(name)?.bundles.get(bundle));
@@ -198,9 +203,9 @@ fn check_channel(
         .collect();
     let was = Simulated::new(name, members, old, &version, bundles.iter().copied());
     let now = now_channel.map(|members| Simulated::new(name, members, new, &version, bundles.iter().copied()));
-    let outcomes: Vec<Outcome> = bundles
+    let outcomes: Vec<UpgradeOutcome> = bundles
         .iter()
-        .map(|&bundle| Outcome {
+        .map(|&bundle| UpgradeOutcome {
             bundle: bundle.to_owned(),
             version: version(bundle).cloned(),
             before: was.status(bundle),
@@ -211,7 +216,7 @@ fn check_channel(
             },
         })
         .collect();
-    let worse: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.is_regression()).collect();
+    let worse: Vec<&UpgradeOutcome> = outcomes.iter().filter(|outcome| outcome.is_regression()).collect();
     let fix = if worse.is_empty() {
         None
     } else {
@@ -227,9 +232,9 @@ fn check_channel(
 /// Finds the smallest change of a channel that fixes all regressions, and verifies it by simulation.
 fn find_fix<'v>(
     package: &str,
-    channel: &Channel,
-    side: Side<'_>,
-    worse: &[&Outcome],
+    channel: &OutlineChannel,
+    side: UpgradeCatalog<'_>,
+    worse: &[&UpgradeOutcome],
     version: &dyn Fn(&str) -> Option<&'v Version>,
 ) -> Option<Fix> {
     let bundles = || worse.iter().map(|outcome| outcome.bundle.as_str());
@@ -281,14 +286,14 @@ struct Simulated<'a, 'b> {
     /// The positions in the chain that cannot be installed, with the reasons.
     unmet: BTreeMap<usize, String>,
     /// The next upgrade of each bundle that a cluster may run.
-    steps: HashMap<&'b str, Step>,
+    steps: HashMap<&'b str, NextUpgrade>,
     /// For each position in the chain: the position where upgrades from it end, and their number.
     ends: Vec<(usize, usize)>,
 }
 
 /// The next upgrade of a bundle, by position in the chain.
 #[derive(Clone, Copy, Default)]
-struct Step {
+struct NextUpgrade {
     /// The target.
     next: Option<usize>,
     /// The first target that is blocked because it cannot be installed.
@@ -302,8 +307,8 @@ where
     /// Simulates the upgrades of `bundles` and of all entries of a channel.
     fn new<'v, 'c: 'b>(
         package: &str,
-        channel: &'a Channel,
-        side: Side<'_>,
+        channel: &'a OutlineChannel,
+        side: UpgradeCatalog<'_>,
         version: &dyn Fn(&str) -> Option<&'v Version>,
         bundles: impl Iterator<Item = &'c str>,
     ) -> Simulated<'a, 'b> {
@@ -334,8 +339,8 @@ where
             let nexts = channel::next_upgrades(&queried, &entries).into_iter();
             nexts.map(move |next| next.map(|number| candidates[number].0)).collect::<Vec<_>>()
         };
-        let steps = places(open).into_iter().zip(places(closed)).map(|(next, blocked)| Step { next, blocked });
-        let steps: HashMap<&str, Step> = queried.iter().map(|(name, _)| *name).zip(steps).collect();
+        let steps = places(open).into_iter().zip(places(closed)).map(|(next, blocked)| NextUpgrade { next, blocked });
+        let steps: HashMap<&str, NextUpgrade> = queried.iter().map(|(name, _)| *name).zip(steps).collect();
         let nexts: Vec<Option<usize>> = chain
             .iter()
             .flatten()
@@ -352,18 +357,18 @@ where
         }
     }
 
-    fn step(&self, bundle: &str) -> Step {
+    fn step(&self, bundle: &str) -> NextUpgrade {
         self.steps.get(bundle).copied().unwrap_or_default()
     }
 
     /// Returns the upgrade path from a bundle.
-    fn path(&self, chain: &[&ChannelEntry], bundle: &str) -> Option<UpgradePath> {
+    fn path(&self, chain: &[&ChannelEntry], bundle: &str) -> Option<UpgradeRun> {
         let next = self.step(bundle).next.filter(|next| *chain[*next].name != *bundle)?;
         let (end, steps) = match self.places.get(bundle) {
             Some(place) => self.ends[*place],
             None => (self.ends[next].0, self.ends[next].1 + 1),
         };
-        Some(UpgradePath { next: chain[next].name.to_string(), end: chain[end].name.to_string(), steps })
+        Some(UpgradeRun { next: chain[next].name.to_string(), end: chain[end].name.to_string(), steps })
     }
 
     /// Returns the status of a cluster that runs a bundle.

@@ -16,14 +16,14 @@ use fbc::{Blob, Fbc, FileId};
 use serde::Serialize;
 use twox_hash::XxHash3_128;
 
-use crate::changes::Changes;
-use crate::deprecate::Target;
-use crate::filter::Selection;
+use crate::changes::FileChanges;
+use crate::deprecate::DeprecationTarget;
+use crate::filter::KeptPart;
 use crate::new_blob::NewBlob;
 use crate::outline::Outline;
-use crate::refusal::Refusal;
-use crate::rewrite::Change;
-use crate::upgrades::{self, ChannelReport, Offered, Outcome, UpgradeStatus};
+use crate::refusal::EditRefusal;
+use crate::rewrite::BlobChange;
+use crate::upgrades::{self, ChannelReport, Offered, UpgradeOutcome, UpgradeStatus};
 
 /// Digests of the blobs of a catalog, by position.
 #[derive(Debug, Default)]
@@ -58,7 +58,11 @@ impl BlobDigests {
     /// Creates the value that the edited catalog is read into.
     ///
     /// `new` are the blobs of new files, by path.
-    pub fn of_changed(before: &BlobDigests, changes: &Changes, new: &BTreeMap<PathBuf, Vec<NewBlob>>) -> BlobDigests {
+    pub fn of_changed(
+        before: &BlobDigests,
+        changes: &FileChanges,
+        new: &BTreeMap<PathBuf, Vec<NewBlob>>,
+    ) -> BlobDigests {
         let texts = before.lock().values().map(|content| content.whole).collect();
         let added = changes.files.values().flat_map(|change| change.added.values().flatten());
         let named = added.chain(new.values().flatten()).filter_map(|new_blob| {
@@ -135,7 +139,7 @@ enum Expected<'a> {
 /// Fails with the path of the first file that differs.
 pub fn verify_only_planned_changes(
     before: CatalogSnapshot<'_>,
-    changes: &Changes,
+    changes: &FileChanges,
     new: &BTreeMap<PathBuf, Vec<NewBlob>>,
     after: CatalogSnapshot<'_>,
 ) -> Result<(), PathBuf> {
@@ -146,7 +150,7 @@ pub fn verify_only_planned_changes(
         for (file, start, content) in blobs {
             let change = changes.files.get(file);
             match change.and_then(|change| change.changed.get(start)) {
-                Some(Change::Remove) => {}
+                Some(BlobChange::Remove) => {}
                 Some(_) => expected.push(Expected::Changed(content)),
                 None => expected.push(Expected::Same(content.whole)),
             }
@@ -191,14 +195,14 @@ pub enum Purpose<'a> {
     /// This target; with `forget`, including all edges to it.
     Remove {
         /// The target.
-        target: &'a Target,
+        target: &'a DeprecationTarget,
         /// Whether no edge refers to it afterwards.
         forget: bool,
     },
     /// The edges from these bundles to an entry.
     Unskip(&'a [String]),
     /// Everything that is not selected.
-    Select(&'a Selection),
+    Select(&'a KeptPart),
 }
 
 /// Whether an edit may leave a version without its upgrade.
@@ -229,15 +233,15 @@ impl Stranded {
     pub fn new<'b>(before: Offered<'_>, after: Offered<'b>, purpose: Purpose<'_>) -> Stranded {
         let mut stranded = Stranded::default();
         for mut report in upgrades::compare(before, after).concat() {
-            report.outcomes.retain(Outcome::is_regression);
+            report.outcomes.retain(UpgradeOutcome::is_regression);
             let channel = |outline: &'b Outline| outline.packages.get(&report.package)?.channels.get(&report.channel);
             let channels = after.outlines.iter().filter_map(channel);
             let entries: HashSet<&str> =
                 channels.flat_map(|channel| &channel.entries).map(|entry| &*entry.name).collect();
-            let verdict = |outcome: &Outcome| verdict(purpose, &report, outcome, &entries);
-            let (refused, rest): (Vec<Outcome>, Vec<Outcome>) =
+            let verdict = |outcome: &UpgradeOutcome| verdict(purpose, &report, outcome, &entries);
+            let (refused, rest): (Vec<UpgradeOutcome>, Vec<UpgradeOutcome>) =
                 report.outcomes.iter().cloned().partition(|outcome| verdict(outcome) == Verdict::Refused);
-            let reported: Vec<Outcome> =
+            let reported: Vec<UpgradeOutcome> =
                 rest.into_iter().filter(|outcome| verdict(outcome) == Verdict::Reported).collect();
             if !reported.is_empty() {
                 stranded.reported.push(ChannelReport { outcomes: reported, ..report.clone() });
@@ -251,7 +255,7 @@ impl Stranded {
 
     /// Returns the refusal of an edit that would strand versions, if there are any. Advice refers to the catalog as
     /// `catalog`.
-    pub fn refusal(&self, catalog: &str) -> Option<Refusal> {
+    pub fn refusal(&self, catalog: &str) -> Option<EditRefusal> {
         if self.refused.is_empty() {
             return None;
         }
@@ -274,7 +278,7 @@ impl Stranded {
             .into_iter()
             .chain(advice.map(|advice| format!("  {advice}")));
         let help: Vec<String> = help.collect();
-        Some(Refusal::new(message).help(match help.as_slice() {
+        Some(EditRefusal::new(message).help(match help.as_slice() {
             [_] => "--allow-stranded makes the edit anyway".to_owned(),
             help => help.join("\n"),
         }))
@@ -331,15 +335,19 @@ impl fmt::Display for StrandedVersions {
     }
 }
 
-fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &Outcome, entries: &HashSet<&str>) -> Verdict {
+fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &UpgradeOutcome, entries: &HashSet<&str>) -> Verdict {
     match purpose {
         Purpose::Keep => Verdict::Refused,
         Purpose::Remove { target, forget } => match target {
-            Target::Package(package) if *package == report.package => Verdict::Requested,
-            Target::Channel { package, channel } if *package == report.package && *channel == report.channel => {
+            DeprecationTarget::Package(package) if *package == report.package => Verdict::Requested,
+            DeprecationTarget::Channel { package, channel }
+                if *package == report.package && *channel == report.channel =>
+            {
                 Verdict::Requested
             }
-            Target::Bundle { package, bundle } if package.as_ref().is_none_or(|package| *package == report.package) => {
+            DeprecationTarget::Bundle { package, bundle }
+                if package.as_ref().is_none_or(|package| *package == report.package) =>
+            {
                 match outcome.before {
                     _ if forget && *bundle == outcome.bundle => Verdict::Requested,
                     // Only the forgotten bundle mentioned it.

@@ -7,17 +7,17 @@ use std::path::PathBuf;
 
 use catalog::Warnings;
 use edit::add_bundle::{NewBundle, add_bundle};
-use edit::changes::Changes;
-use edit::deprecate::{self, Target};
-use edit::filter::{AllFacts, Selection, filter};
-use edit::merge::{Side, merge};
-use edit::promote::{Policy, Promotion, promote};
+use edit::changes::FileChanges;
+use edit::deprecate::{self, DeprecationTarget};
+use edit::filter::{AllFacts, KeptPart, filter};
+use edit::merge::{MergeSide, merge};
+use edit::promote::{EdgePolicy, Promotion, promote};
 use edit::remove::{Removal, remove};
-use edit::rewrite::{Rewritten, new_file, rewrite};
+use edit::rewrite::{RewrittenFile, new_file, rewrite};
 use edit::set_edge::{Edges, set_edge};
 use edit::upgrades::Offered;
 use edit::verify::{BlobDigests, CatalogSnapshot, Purpose, Stranded, verify_only_planned_changes};
-use edit::{NewBlob, Outline, Refusal, set_default};
+use edit::{EditRefusal, NewBlob, Outline, set_default};
 use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
 use proptest::prelude::*;
@@ -74,20 +74,23 @@ struct Edited {
 }
 
 /// Applies an edit to the text of a catalog, and checks that only the intended part changed.
-fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Refusal>) -> Result<Edited, Refusal> {
+fn edited(
+    files: &Files,
+    verb: impl FnOnce(&Read, &mut Outline) -> Result<(), EditRefusal>,
+) -> Result<Edited, EditRefusal> {
     let before = read(files);
     let mut wanted = before.outline.clone();
     verb(&before, &mut wanted)?;
-    let changes = Changes::between(&before.fbc, &before.outline, &wanted)?;
+    let changes = FileChanges::between(&before.fbc, &before.outline, &wanted)?;
     let mut new = files.clone();
     for (file, change) in &changes.files {
         let path = before.fbc.full_path_of(*file).unwrap();
         let path = path.strip_prefix(before.directory.path()).unwrap().to_path_buf();
         match rewrite(&files[&path], change)? {
-            Rewritten::Deleted => {
+            RewrittenFile::Deleted => {
                 new.remove(&path);
             }
-            Rewritten::Spliced(splices) => {
+            RewrittenFile::Spliced(splices) => {
                 let text = edit::text::apply(files[&path].as_bytes(), &splices).expect("no changes overlap");
                 new.insert(path, String::from_utf8(text).unwrap());
             }
@@ -95,7 +98,7 @@ fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Re
     }
     let mut new_blob = BTreeMap::new();
     for (package, blobs) in &changes.new_packages {
-        let path = Changes::path_for(package, false);
+        let path = FileChanges::path_for(package, false);
         new.insert(path.clone(), new_file(blobs, false));
         new_blob.insert(path, blobs.clone());
     }
@@ -215,16 +218,16 @@ fn act(
     before: &Read,
     outline: &mut Outline,
     (verb, bundle, channel, other): (usize, usize, usize, usize),
-) -> Result<(), Refusal> {
+) -> Result<(), EditRefusal> {
     let name = |i: usize| format!("p.v1.{}.{}", i / 2, i % 2);
     let (number, bundle, other) = (bundle, name(bundle), name(other));
     let channel = ["fast", "stable", "new"][channel];
-    let target = Target::Bundle { package: None, bundle: bundle.clone() };
+    let target = DeprecationTarget::Bundle { package: None, bundle: bundle.clone() };
     let promoted = |outline: &mut Outline, policy| {
         promote(outline, None, &bundle, channel, &Promotion { policy, create: true, ..Promotion::default() })
     };
     let filtered =
-        |outline: &mut Outline, selection: &Selection| filter(outline, selection, &AllFacts::new()).map(|_| ());
+        |outline: &mut Outline, selection: &KeptPart| filter(outline, selection, &AllFacts::new()).map(|_| ());
     match VERBS[verb] {
         "set-default" => set_default::set_default(outline, "p", channel),
         "set-edge: skips" => {
@@ -237,16 +240,16 @@ fn act(
             let edges = Edges { replaces: Some(other), skips: Some(vec![]), ..Edges::default() };
             set_edge(outline, None, channel, &bundle, &edges)
         }
-        "promote: replaces" => promoted(outline, Policy::Replaces),
-        "promote: semver" => promoted(outline, Policy::Semver),
-        "promote: skip-patch" => promoted(outline, Policy::SkipPatch),
+        "promote: replaces" => promoted(outline, EdgePolicy::Replaces),
+        "promote: semver" => promoted(outline, EdgePolicy::Semver),
+        "promote: skip-patch" => promoted(outline, EdgePolicy::SkipPatch),
         "deprecate" => deprecate::deprecate(outline, &target, &format!("use {other}: it's better")),
         "deprecate: undo" => {
             let package = outline.package("p")?;
             let deprecated =
                 package.deprecations.as_ref().and_then(|it| it.entries.get(number % it.entries.len().max(1)));
             let bundle = deprecated.map_or(bundle.clone(), |entry| entry.name.to_string());
-            deprecate::undo(outline, &Target::Bundle { package: None, bundle })
+            deprecate::undo(outline, &DeprecationTarget::Bundle { package: None, bundle })
         }
         "remove bundle" => remove(outline, &target, &Removal::default()).map(|_| ()),
         "remove bundle: forget" => {
@@ -257,25 +260,25 @@ fn act(
             remove(outline, &target, &removal).map(|_| ())
         }
         "remove channel" => {
-            let target = Target::Channel { package: "p".to_owned(), channel: channel.to_owned() };
+            let target = DeprecationTarget::Channel { package: "p".to_owned(), channel: channel.to_owned() };
             let removal = Removal { default_channel: Some("fast".to_owned()), ..Removal::default() };
             remove(outline, &target, &removal).map(|_| ())
         }
         "filter: versions" => {
             let range = VersionRange::parse(&format!(">={}", &bundle[3..])).unwrap();
-            filtered(outline, &Selection { versions: vec![(None, range)], ..Selection::default() })
+            filtered(outline, &KeptPart { versions: vec![(None, range)], ..KeptPart::default() })
         }
         "filter: heads" => {
             let channels = vec![("p".to_owned(), channel.to_owned())];
             let default_channels = channels.clone();
-            filtered(outline, &Selection { heads_only: true, channels, default_channels, ..Selection::default() })
+            filtered(outline, &KeptPart { heads_only: true, channels, default_channels, ..KeptPart::default() })
         }
         "add-bundle" => {
             // Versions between existing ones, into an existing channel and one that may be new.
             let name = format!("p.v1.{}.{}", number / 2, 2 + number);
             let json = fbc::json::Text::parse(&bundle_json(&name), 100).unwrap();
             let new = NewBundle { json, name, package: "p".to_owned(), csv: None, files: Vec::new() };
-            let promotion = Promotion { policy: Policy::Semver, create: true, ..Promotion::default() };
+            let promotion = Promotion { policy: EdgePolicy::Semver, create: true, ..Promotion::default() };
             let channels = [channel.to_owned(), "added".to_owned()];
             add_bundle(outline, &new, &channels, &promotion).map(|_| ())
         }
@@ -299,8 +302,8 @@ fn act(
             };
             let (one, two) = (|blob| text(&before.fbc, blob), |blob| text(&second, blob));
             let theirs = Outline::new(&second);
-            let first = Side { outline: &before.outline, text: &one };
-            let (merged, _) = merge(first, Side { outline: &theirs, text: &two }, true)?;
+            let first = MergeSide { outline: &before.outline, text: &one };
+            let (merged, _) = merge(first, MergeSide { outline: &theirs, text: &two }, true)?;
             *outline = merged;
             Ok(())
         }
@@ -310,10 +313,10 @@ fn act(
 /// Returns the versions that an edit strands: they reach the newest version of their channel only before it, and the
 /// edit does not remove them on purpose.
 fn stranded(verb: (usize, usize, usize, usize), [before, after]: &[Outline; 2]) -> Vec<String> {
-    let of_bundle = Target::Bundle { package: None, bundle: format!("p.v1.{}.{}", verb.1 / 2, verb.1 % 2) };
+    let of_bundle = DeprecationTarget::Bundle { package: None, bundle: format!("p.v1.{}.{}", verb.1 / 2, verb.1 % 2) };
     let channel = ["fast", "stable", "new"][verb.2].to_owned();
-    let of_channel = Target::Channel { package: "p".to_owned(), channel };
-    let selection = Selection::default();
+    let of_channel = DeprecationTarget::Channel { package: "p".to_owned(), channel };
+    let selection = KeptPart::default();
     let purpose = match VERBS[verb.0] {
         "remove bundle" | "remove entry" => Purpose::Remove { target: &of_bundle, forget: false },
         "remove bundle: forget" => Purpose::Remove { target: &of_bundle, forget: true },
@@ -352,7 +355,7 @@ fn edits_keep_a_catalog_valid_and_strand_no_version_or_are_rejected() {
         let mut files = catalog_files(style, count, several);
         prop_assert_eq!(read(&files).errors, Vec::<String>::new());
         if count % 2 == 0 {
-            let first = Target::Bundle { package: None, bundle: "p.v1.0.0".to_owned() };
+            let first = DeprecationTarget::Bundle { package: None, bundle: "p.v1.0.0".to_owned() };
             files = edited(&files, |_, outline| deprecate::deprecate(outline, &first, "old")).unwrap().files;
         }
         // Whether the user has chosen edges, such as a range that covers newer versions.
@@ -415,8 +418,8 @@ proptest! {
         let files = catalog_files(style, count, several);
         let last = format!("p.v1.{}.{}", (count - 1) / 2, (count - 1) % 2);
         let some = format!("p.v1.{}.{}", pick % count / 2, pick % count % 2);
-        let bundle = |bundle: &str| Target::Bundle { package: None, bundle: bundle.to_owned() };
-        type Verb<'a> = &'a dyn Fn(&mut Outline) -> Result<(), Refusal>;
+        let bundle = |bundle: &str| DeprecationTarget::Bundle { package: None, bundle: bundle.to_owned() };
+        type Verb<'a> = &'a dyn Fn(&mut Outline) -> Result<(), EditRefusal>;
         let edit_and_reverse = |edit: Verb<'_>, reverse: Verb<'_>| {
             let changed = edited(&files, |_, outline| edit(outline)).expect("the edit succeeds").files;
             assert_ne!(&changed, &files);

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use catalog::Warnings;
 use catalog::channel::ChannelView;
-use edit::changes::Changes;
-use edit::deprecate::Target;
-use edit::filter::{AllFacts, Selection};
-use edit::outline::{Bundle, Channel, Package};
+use edit::changes::FileChanges;
+use edit::deprecate::DeprecationTarget;
+use edit::filter::{AllFacts, KeptPart};
+use edit::outline::{OutlineBundle, OutlineChannel, OutlinePackage};
 use edit::remove::Removal;
-use edit::rewrite::{Rewritten, rewrite};
+use edit::rewrite::{RewrittenFile, rewrite};
 use edit::set_edge::Edges;
 use edit::text::Splice;
 use edit::upgrades::Offered;
-use edit::upgrades::{Forbidden, Side, Unmet};
+use edit::upgrades::{Forbidden, Unmet, UpgradeCatalog};
 use edit::verify::{Purpose, Stranded};
 use edit::{Outline, merge};
 use fbc::blob::ChannelEntry;
@@ -139,8 +139,8 @@ fn properties_of_many_types_are_sorted() {
 /// Returns a chain of versions; each entry also has a range that covers all earlier ones.
 fn outline(size: usize) -> Outline {
     let name = |number: usize| format!("p.v{number}");
-    let mut package = Package { default_channel: "c".to_owned(), ..Package::default() };
-    let mut channel = Channel::default();
+    let mut package = OutlinePackage { default_channel: "c".to_owned(), ..OutlinePackage::default() };
+    let mut channel = OutlineChannel::default();
     for number in 0..size {
         let entry = ChannelEntry {
             name: name(number).into(),
@@ -150,7 +150,9 @@ fn outline(size: usize) -> Outline {
         };
         channel.entries.push(entry);
         let version = Version::parse_strict(&format!("{number}.0.0")).unwrap();
-        package.bundles.insert(name(number), Bundle { blob: None, new_blob: None, version: Some((version, None)) });
+        package
+            .bundles
+            .insert(name(number), OutlineBundle { blob: None, new_blob: None, version: Some((version, None)) });
     }
     package.channels.insert("c".to_owned(), channel);
     let mut outline = Outline::default();
@@ -170,7 +172,7 @@ fn upgrades_of_long_channels_are_checked() {
         }
         channel.entries[100].replaces = "".into();
         channel.entries[100].skips = vec!["p.v99".into()];
-        let side = |outline| Side { outline, forbidden: &forbidden, unmet: &unmet };
+        let side = |outline| UpgradeCatalog { outline, forbidden: &forbidden, unmet: &unmet };
         let reports = edit::upgrades::check(side(&old), side(&new));
         let worse = reports[0].outcomes.iter().filter(|outcome| outcome.is_regression()).count();
         assert_eq!((reports[0].outcomes.len(), worse), (size, 99));
@@ -189,7 +191,7 @@ fn every_second_version_is_removed() {
         let ranges: Vec<String> =
             (0..size / 50).map(|block| format!(">={}.0.0 <{}.0.0", 50 * block, 50 * block + 25)).collect();
         let range = fbc::range::VersionRange::parse(&ranges.join(" || ")).unwrap();
-        let selection = Selection { versions: vec![(None, range)], ..Selection::default() };
+        let selection = KeptPart { versions: vec![(None, range)], ..KeptPart::default() };
         let notes = edit::filter::filter(&mut outline, &selection, &AllFacts::new()).unwrap();
         assert!(notes.len() >= size / 50, "{notes:?}");
     });
@@ -225,10 +227,10 @@ fn assert_edit_scales(size: usize, text: impl Fn(usize) -> String, verb: impl Fn
                 let start = processor_time();
                 let mut after = before.clone();
                 verb(size, fbc, &mut after);
-                let changes = Changes::between(fbc, &before, &after).unwrap();
+                let changes = FileChanges::between(fbc, &before, &after).unwrap();
                 assert_eq!((changes.files.len(), changes.new_packages.len()), (1, 0));
                 for change in changes.files.values() {
-                    let Rewritten::Spliced(splices) = rewrite(&text, change).unwrap() else { panic!("deleted") };
+                    let RewrittenFile::Spliced(splices) = rewrite(&text, change).unwrap() else { panic!("deleted") };
                     let new = String::from_utf8(edit::text::apply(text.as_bytes(), &splices).unwrap()).unwrap();
                     let shown = edit::unified::unified(Path::new("x"), Some(&text), Some(&new), &splices);
                     assert!(shown.contains("\n@@"));
@@ -262,8 +264,8 @@ fn deprecated_chain(size: usize) -> String {
     text
 }
 
-fn bundle_target(number: usize) -> Target {
-    Target::Bundle { package: None, bundle: format!("p.v{number}") }
+fn bundle_target(number: usize) -> DeprecationTarget {
+    DeprecationTarget::Bundle { package: None, bundle: format!("p.v{number}") }
 }
 
 #[test]
@@ -277,8 +279,8 @@ fn a_catalog_is_merged_into_one_with_many_of_its_entries() {
         load(&deprecated_chain(2 * size), |other, _| {
             let theirs = Outline::new(other);
             let (first, second) = (|blob| new_blob(fbc, blob), |blob| new_blob(other, blob));
-            let first = merge::Side { outline, text: &first };
-            let (merged, _) = merge::merge(first, merge::Side { outline: &theirs, text: &second }, false).unwrap();
+            let first = merge::MergeSide { outline, text: &first };
+            let (merged, _) = merge::merge(first, merge::MergeSide { outline: &theirs, text: &second }, false).unwrap();
             assert_eq!(merged.packages["p"].channels["c"].entries, theirs.packages["p"].channels["c"].entries);
             *outline = merged;
         });
@@ -304,7 +306,7 @@ fn one_of_many_entries_is_removed() {
 fn half_of_the_versions_are_removed_with_their_deprecations() {
     assert_edit_scales(2000, deprecated_chain, |size, _, outline| {
         let range = fbc::range::VersionRange::parse(&format!(">={}.0.0", size / 2)).unwrap();
-        let selection = Selection { versions: vec![(None, range)], ..Selection::default() };
+        let selection = KeptPart { versions: vec![(None, range)], ..KeptPart::default() };
         edit::filter::filter(outline, &selection, &AllFacts::new()).unwrap();
     });
 }

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
-use edit::deprecate::Target;
-use edit::filter::Selection;
+use edit::deprecate::DeprecationTarget;
+use edit::filter::KeptPart;
 use edit::operations::{Filter, Promote, Remove, SetDefault, SetEdge, filter, promote, remove, set_default, set_edge};
 use edit::promote::Promotion;
 use edit::remove::Removal;
 use edit::set_edge::Edges;
-use edit::{EditError, EditOptions, Edited, EditedPart, Notices, Silent, Write};
+use edit::{EditError, EditOptions, Edited, EditedPart, NoNotices, Notices, Write};
 use fbc::Limits;
 
 const CATALOG: &str = r#"{"schema": "olm.package", "name": "p", "defaultChannel": "stable"}
@@ -51,7 +51,7 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn an_edit_in_place_changes_the_file_and_leaves_nothing_else() {
     let scratch = catalog();
-    let edited = set_default(&set_default_to("fast", options(scratch.path())), &Silent).unwrap();
+    let edited = set_default(&set_default_to("fast", options(scratch.path())), &NoNotices).unwrap();
     assert_eq!(edited.summary.unwrap(), "the default channel of p is fast, was stable");
     let files: Vec<(&str, EditedPart)> = edited.files.iter().map(|file| (&*file.path, file.change)).collect();
     assert_eq!(files, [("p.json", EditedPart::Changed)]);
@@ -65,7 +65,7 @@ fn an_edit_in_place_changes_the_file_and_leaves_nothing_else() {
 fn a_dry_run_returns_the_diff_and_writes_nothing() {
     let scratch = catalog();
     let request = set_default_to("fast", EditOptions { dry_run: true, ..options(scratch.path()) });
-    let diff = set_default(&request, &Silent).unwrap().diff.unwrap();
+    let diff = set_default(&request, &NoNotices).unwrap().diff.unwrap();
     assert!(
         diff.contains("\n+{\"schema\": \"olm.package\", \"name\": \"p\", \"defaultChannel\": \"fast\"}\n"),
         "{diff}"
@@ -80,19 +80,19 @@ fn a_new_directory_gets_the_whole_catalog_and_must_be_empty() {
     fs::write(scratch.path().join("catalog/q.json"), CATALOG.replace("p.v", "q.v").replace("\"p\"", "\"q\"")).unwrap();
     let to = scratch.path().join("new");
     let request = set_default_to("fast", EditOptions { write: Write::To(to.clone()), ..options(scratch.path()) });
-    set_default(&request, &Silent).unwrap();
+    set_default(&request, &NoNotices).unwrap();
     assert_eq!(names(&to), ["p.json", "q.json"]);
     assert_eq!(fs::read_to_string(scratch.path().join("catalog/p.json")).unwrap(), CATALOG);
-    let error = set_default(&request, &Silent).unwrap_err();
+    let error = set_default(&request, &NoNotices).unwrap_err();
     assert!(matches!(error, EditError::Refused(_)), "{error}");
 }
 
 #[test]
 fn a_removed_head_is_reported_with_the_versions_that_lose_their_upgrade() {
     let scratch = catalog();
-    let target = Target::Bundle { package: None, bundle: "p.v1.1.0".to_owned() };
+    let target = DeprecationTarget::Bundle { package: None, bundle: "p.v1.1.0".to_owned() };
     let removal = Removal { channel: Some("stable".to_owned()), ..Removal::default() };
-    let edited = remove(&Remove { options: options(scratch.path()), target, removal }, &Silent).unwrap();
+    let edited = remove(&Remove { options: options(scratch.path()), target, removal }, &NoNotices).unwrap();
     let entries: Vec<(&str, &str, EditedPart)> =
         edited.entries.iter().map(|entry| (&*entry.channel, &*entry.name, entry.change)).collect();
     assert_eq!(entries, [("stable", "p.v1.1.0", EditedPart::Removed)]);
@@ -123,15 +123,15 @@ fn an_edit_that_removes_a_dependency_is_refused_unless_it_may_strand_versions() 
     add_dependent(scratch.path());
     let mut request = Remove {
         options: options(scratch.path()),
-        target: Target::Package("p".to_owned()),
+        target: DeprecationTarget::Package("p".to_owned()),
         removal: Removal::default(),
     };
-    let Err(EditError::Refused(refusal)) = remove(&request, &Silent) else { panic!("q.v2.0.0 requires p") };
+    let Err(EditError::Refused(refusal)) = remove(&request, &NoNotices) else { panic!("q.v2.0.0 requires p") };
     let reason = "q / c: q.v1.0.0 stays: q.v2.0.0 comes next, but cannot be installed: it requires package p >=1.0.0";
     assert!(refusal.message.contains(reason), "{refusal}");
     assert_eq!(names(&scratch.path().join("catalog")), ["p.json", "q.json"]);
     request.options.allow_stranded = true;
-    let edited = remove(&request, &Silent).unwrap();
+    let edited = remove(&request, &NoNotices).unwrap();
     let stranded: Vec<String> = edited.stranded.iter().map(ToString::to_string).collect();
     let reported = "q / c: this version loses its upgrade path: q.v1.0.0 (q.v2.0.0 cannot be installed: it requires package \
                     p >=1.0.0 (no catalog here has package \"p\"))";
@@ -144,11 +144,11 @@ fn a_filter_without_a_dependency_reports_the_versions_that_require_it() {
     add_dependent(scratch.path());
     let select = |dependencies| Filter {
         options: EditOptions { dry_run: true, ..options(scratch.path()) },
-        selection: Selection { packages: ["q".to_owned()].into(), dependencies, ..Selection::default() },
+        selection: KeptPart { packages: ["q".to_owned()].into(), dependencies, ..KeptPart::default() },
     };
     let stranded = |filtered: Edited| filtered.stranded.iter().map(ToString::to_string).collect::<Vec<String>>();
-    assert_eq!(stranded(filter(&select(true), &Silent).unwrap()), [""; 0]);
-    let without = stranded(filter(&select(false), &Silent).unwrap());
+    assert_eq!(stranded(filter(&select(true), &NoNotices).unwrap()), [""; 0]);
+    let without = stranded(filter(&select(false), &NoNotices).unwrap());
     assert!(without.len() == 1 && without[0].contains("it requires package p >=1.0.0"), "{without:?}");
 }
 
@@ -162,7 +162,7 @@ fn an_invalid_result_is_not_written_and_keeps_its_files_for_the_report() {
         bundle: "p.v1.1.0".to_owned(),
         edges: Edges { replaces: Some(String::new()), ..Edges::default() },
     };
-    let Err(EditError::Invalid(invalid)) = set_edge(&request, &Silent) else { panic!("two heads are not valid") };
+    let Err(EditError::Invalid(invalid)) = set_edge(&request, &NoNotices) else { panic!("two heads are not valid") };
     let file = invalid.problems[0].place.as_ref().and_then(|place| invalid.fbc.full_path_of(place.file)).unwrap();
     assert!(file.is_file());
     assert_eq!(invalid.original_path(&file), scratch.path().join("catalog/p.json"));
@@ -176,7 +176,7 @@ fn a_locked_catalog_is_not_edited() {
     let scratch = catalog();
     let lock = fs::File::open(scratch.path().join("catalog")).unwrap();
     lock.lock().unwrap();
-    let error = set_default(&set_default_to("fast", options(scratch.path())), &Silent).unwrap_err();
+    let error = set_default(&set_default_to("fast", options(scratch.path())), &NoNotices).unwrap_err();
     assert!(matches!(error, EditError::Locked { .. }), "{error}");
 }
 
@@ -190,10 +190,12 @@ fn a_catalog_with_problems_and_an_unknown_name_are_different_errors() {
         channel: "fast".to_owned(),
         promotion: Promotion::default(),
     };
-    let Err(EditError::Refused(refusal)) = promote(&request, &Silent) else { panic!("there is no such bundle") };
+    let Err(EditError::Refused(refusal)) = promote(&request, &NoNotices) else { panic!("there is no such bundle") };
     assert!(refusal.message.contains("p.v9.0.0"), "{refusal}");
     fs::write(scratch.path().join("catalog/q.json"), "{").unwrap();
-    let Err(EditError::Unreadable { fbc, problems }) = promote(&request, &Silent) else { panic!("it cannot be read") };
+    let Err(EditError::Unreadable { fbc, problems }) = promote(&request, &NoNotices) else {
+        panic!("it cannot be read")
+    };
     let file = problems[0].place.as_ref().and_then(|place| fbc.full_path_of(place.file));
     assert_eq!(file.unwrap(), scratch.path().join("catalog/q.json"));
 }

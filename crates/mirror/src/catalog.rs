@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use edit::filter::image_set::{PackageRequest, Request as Wanted};
+use edit::filter::image_set::{ImageSetRequest as Wanted, PackageRequest};
 use image::{Digest, ImageIndex, Platform, Reference};
 use resolve::input::InputReader;
 use serde_json::Value;

@@ -145,7 +145,7 @@ pub enum MirrorError {
     Several(Vec<MirrorError>),
     /// An edit of the catalog is refused.
     #[error(transparent)]
-    Refused(#[from] edit::Refusal),
+    Refused(#[from] edit::EditRefusal),
     /// Nothing of the catalog is left.
     #[error("the catalog would be empty: every bundle lacks an image")]
     EmptyCatalog,

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use catalog::needs::BundleNeeds;
 use edit::Outline;
-use edit::deprecate::Target;
+use edit::deprecate::DeprecationTarget;
 use edit::filter::AllFacts;
-use edit::filter::image_set::{self, Request};
+use edit::filter::image_set::{self, ImageSetRequest};
 use edit::remove::{Removal, remove};
 use edit::upgrades::{self, ChannelReport, Offered};
 use fbc::blob::{BUNDLE, TextBuffer};
@@ -102,20 +102,20 @@ impl Part {
 
     /// Selects the requested parts of catalogs that a cluster installs together; without a request, all of a catalog.
     /// Returns the problems of each catalog.
-    pub(crate) fn choose(parts: &mut [(&mut Part, Option<&Request>)]) -> Vec<Vec<String>> {
+    pub(crate) fn choose(parts: &mut [(&mut Part, Option<&ImageSetRequest>)]) -> Vec<Vec<String>> {
         let before: Vec<Outline> = parts.iter().map(|(part, _)| part.outline.clone()).collect();
-        let mut sides: Vec<image_set::Side<'_>> = parts
+        let mut sides: Vec<image_set::ImageSetCatalog<'_>> = parts
             .iter_mut()
             .map(|(part, request)| {
                 let Part { outline, facts, .. } = &mut **part;
-                image_set::Side { outline, request: *request, facts }
+                image_set::ImageSetCatalog { outline, request: *request, facts }
             })
             .collect();
         let outcomes = image_set::choose_all(&mut sides);
         let complete = outcomes.iter().all(Result::is_ok);
         let mut problems = Vec::new();
         for ((part, _), outcome) in parts.iter_mut().zip(outcomes) {
-            let shown = |refusal: edit::Refusal| match refusal.help {
+            let shown = |refusal: edit::EditRefusal| match refusal.help {
                 Some(help) => format!("{}; {help}", refusal.message),
                 None => refusal.message,
             };
@@ -233,11 +233,12 @@ impl Part {
                 continue;
             }
             // A default channel without bundles is dropped, and another channel becomes the default.
-            let stays = |channel: &edit::outline::Channel| channel.entries.iter().any(|entry| *entry.name != **bundle);
+            let stays =
+                |channel: &edit::outline::OutlineChannel| channel.entries.iter().any(|entry| *entry.name != **bundle);
             let default_stays = kept.channels.get(&kept.default_channel).is_some_and(stays);
             let other = kept.channels.iter().find(|(_, channel)| stays(channel)).map(|(name, _)| name.clone());
             let default_channel = if default_stays { None } else { other };
-            let target = Target::Bundle { package: Some(package.clone()), bundle: bundle.clone() };
+            let target = DeprecationTarget::Bundle { package: Some(package.clone()), bundle: bundle.clone() };
             let removal = Removal { default_channel, ..Removal::default() };
             self.notes.extend(remove(&mut self.outline, &target, &removal)?);
             self.notes.push(format!("{package}: {bundle:?} is dropped: one of its images is missing"));

@@ -4,7 +4,7 @@ use std::slice;
 
 use catalog::{Catalog, Warnings};
 use edit::Outline;
-use edit::diff::{Side, changes};
+use edit::diff::{DiffSide, changes};
 use edit::upgrades::{self, Offered};
 use fbc::{Fbc, Limits, LoadReport};
 use resolve::input::CatalogInput;
@@ -87,8 +87,8 @@ impl Others {
         let new = Comparable::of(summaries, &self.limits).map_err(|error| error.to_string());
         let outcome = |old: &Comparable| {
             let new = new.as_ref().map_err(Clone::clone)?;
-            let sides = [old, new].map(|whole| Side { fbc: &whole.fbc, catalog: &whole.catalog });
-            let options = changes::Options { changelog: true, limits: self.limits.clone() };
+            let sides = [old, new].map(|whole| DiffSide { fbc: &whole.fbc, catalog: &whole.catalog });
+            let options = changes::CompareOptions { changelog: true, limits: self.limits.clone() };
             let [before, after] = sides;
             let changes = changes::changes(before, after, &options).map_err(|error| error.to_string())?;
             let [before, after] = [old, new].map(|whole| Offered {

@@ -4,7 +4,7 @@ use std::io;
 
 use bundle::review::facts::Facts;
 use bundle::{Object, ParsedBundle};
-use edit::diff::changes::{Contents, Property, RelatedImage};
+use edit::diff::changes::{ComparedBundle, ImageDifference, PropertyDifference};
 use fbc::property;
 use serde_json::Value;
 
@@ -88,14 +88,14 @@ impl VersionManifest {
     }
 
     /// Returns the content to compare with another version.
-    pub(crate) fn contents(&self) -> Contents {
+    pub(crate) fn contents(&self) -> ComparedBundle {
         let manifests =
             |kind: &str| matches!(kind, property::BUNDLE_OBJECT | property::CSV_METADATA | property::PACKAGE);
         let properties =
             items(&self.blob["properties"]).iter().filter(|one| !manifests(one["type"].as_str().unwrap_or_default()));
-        let images = self.images().into_iter().map(|(name, image)| RelatedImage { name, image });
-        let properties = properties.map(|one| Property::new(&text(&one["type"]), &one["value"]));
-        Contents::new(images.collect(), properties.collect(), self.facts.clone())
+        let images = self.images().into_iter().map(|(name, image)| ImageDifference { name, image });
+        let properties = properties.map(|one| PropertyDifference::new(&text(&one["type"]), &one["value"]));
+        ComparedBundle::new(images.collect(), properties.collect(), self.facts.clone())
     }
 
     /// Returns the install strategy of the CSV.

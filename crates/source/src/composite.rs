@@ -68,7 +68,7 @@ pub enum CompositeError {
     },
     /// The files do not fit together.
     #[error("rendering template: {0}")]
-    Plan(#[from] composite::CompositeError),
+    Plan(#[from] composite::CompositeFaults),
     /// The user decides where files are written, not a web server.
     #[error("{url}: working directory {directory:?} of catalog {catalog:?} must be below the current directory")]
     Outside {

@@ -14,17 +14,17 @@ use fbc::json::{JsonLayout, Raw, Text, write_canonical};
 use fbc::{Blob, BlobContent, Fbc, Limits};
 use rayon::prelude::*;
 
-use super::Side;
-pub use super::facts::{Contents, Scope};
-pub use lines::{Line, Part, lines, package_lines, summary};
+use super::DiffSide;
+pub use super::facts::{ComparedBundle, PermissionScope};
+pub use lines::{LinePart, ReportLine, lines, package_lines, summary};
 pub use report::{
-    BundleChange, Change, ChangeKind, Changes, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange,
-    FieldChange, OtherChange, PackageChange, PermissionChange, Property, RelatedImage,
+    BundleChange, CatalogChanges, ChangeKind, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange,
+    FieldDifference, ImageDifference, OtherChange, PackageChange, PermissionChange, PropertyDifference, ValueChange,
 };
 
 /// The level of detail.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct CompareOptions {
     /// Whether to compare each new version with its predecessor.
     pub changelog: bool,
     /// Limits for manifests.
@@ -37,7 +37,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Fails if files have changed since they were read.
-pub fn changes(old: Side<'_, '_>, new: Side<'_, '_>, options: &Options) -> io::Result<Changes> {
+pub fn changes(old: DiffSide<'_, '_>, new: DiffSide<'_, '_>, options: &CompareOptions) -> io::Result<CatalogChanges> {
     let (old_blobs, new_blobs) = (Blobs::of(old.fbc), Blobs::of(new.fbc));
     let mut packages: BTreeMap<&str, (Option<&Package>, Option<&Package>)> = BTreeMap::new();
     for package in old.catalog.packages() {
@@ -57,7 +57,7 @@ pub fn changes(old: Side<'_, '_>, new: Side<'_, '_>, options: &Options) -> io::R
         })
         .collect::<io::Result<_>>()?;
     let packages = packages.into_iter().flatten().collect();
-    Ok(Changes { packages, others: others(old.fbc, new.fbc)? })
+    Ok(CatalogChanges { packages, others: others(old.fbc, new.fbc)? })
 }
 
 /// The blobs that declare packages and channels.
@@ -117,7 +117,7 @@ fn package_change(
     name: &str,
     old: PackageSide<'_>,
     new: PackageSide<'_>,
-    options: &Options,
+    options: &CompareOptions,
 ) -> io::Result<Option<PackageChange>> {
     let default = |half: &PackageSide<'_>| half.package.map(|package| package.default_channel().name().to_owned());
     let mut details = Vec::new();
@@ -141,7 +141,7 @@ fn package_change(
     let change = PackageChange {
         name: name.to_owned(),
         what: ChangeKind::of(old.package.is_some(), new.package.is_some()),
-        default_channel: Change::of(default(&old), default(&new)),
+        default_channel: ValueChange::of(default(&old), default(&new)),
         details,
         properties: Difference::of(&old.with_text(None, properties)?, &new.with_text(None, properties)?),
         channels,
@@ -160,9 +160,9 @@ fn union<'a>(
     old.into_iter().chain(new).flat_map(names).collect()
 }
 
-fn properties(text: Raw<'_>) -> BTreeSet<Property> {
+fn properties(text: Raw<'_>) -> BTreeSet<PropertyDifference> {
     let properties = text.get("properties").into_iter().flat_map(Raw::items);
-    let property = |property: Raw<'_>| Property {
+    let property = |property: Raw<'_>| PropertyDifference {
         kind: property.get("type").and_then(Raw::as_str).unwrap_or_default().into_owned(),
         value: property.get("value").map_or_else(|| "null".to_owned(), canonical),
     };
@@ -189,7 +189,7 @@ fn channel_change(name: &str, old: PackageSide<'_>, new: PackageSide<'_>) -> io:
     let change = ChannelChange {
         name: name.to_owned(),
         what: ChangeKind::of(before.is_some(), after.is_some()),
-        head: Change::of(head(before), head(after)),
+        head: ValueChange::of(head(before), head(after)),
         entries: entries.collect(),
         properties: Difference::of(&old.with_text(Some(name), properties)?, &new.with_text(Some(name), properties)?),
     };
@@ -206,9 +206,9 @@ fn entry_change(name: &str, old: Option<&ChannelEntry>, new: Option<&ChannelEntr
     let change = EntryChange {
         bundle: name.to_owned(),
         what: ChangeKind::of(old.is_some(), new.is_some()),
-        replaces: Change::of(text(old, |entry| &entry.replaces), text(new, |entry| &entry.replaces)),
+        replaces: ValueChange::of(text(old, |entry| &entry.replaces), text(new, |entry| &entry.replaces)),
         skips: Difference::of(&skips(old), &skips(new)),
-        skip_range: Change::of(text(old, |entry| &entry.skip_range), text(new, |entry| &entry.skip_range)),
+        skip_range: ValueChange::of(text(old, |entry| &entry.skip_range), text(new, |entry| &entry.skip_range)),
     };
     (!change.is_empty()).then_some(change)
 }
@@ -231,7 +231,7 @@ fn deprecations(old: Option<&Package>, new: Option<&Package>) -> Vec<Deprecation
     let (old, new) = (messages(old), messages(new));
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     let change = |key: &(&'static str, String)| {
-        let message = Change::of(old.get(key).cloned(), new.get(key).cloned())?;
+        let message = ValueChange::of(old.get(key).cloned(), new.get(key).cloned())?;
         Some(DeprecationChange { schema: key.0, name: key.1.clone(), message })
     };
     keys.into_iter().filter_map(change).collect()

@@ -11,7 +11,7 @@ use fbc::range::VersionRange;
 use fbc::release::cmp_version_release;
 use rayon::prelude::*;
 
-use super::{ByName, Error, Selection, Side, path};
+use super::{ByName, DiffError, DiffSide, EntrySelection, path};
 
 /// A kind of object that a bundle provides or requires: group, version, kind.
 type Api = (String, String, String);
@@ -33,7 +33,11 @@ type AllNeeds<'a> = HashMap<(usize, &'a str), Needs>;
 /// Adds the dependencies of the bundles in `selection`, with their upgrade paths to the heads, unless `old` has them.
 ///
 /// A dependency without a provider is ignored.
-pub(super) fn add<'a>(old: &ByName<'_>, new: Side<'_, 'a>, selection: &mut Selection<'a>) -> Result<(), Error> {
+pub(super) fn add<'a>(
+    old: &ByName<'_>,
+    new: DiffSide<'_, 'a>,
+    selection: &mut EntrySelection<'a>,
+) -> Result<(), DiffError> {
     let catalog = new.catalog;
     let chosen = read(new, selection.bundles())?;
     if chosen.values().all(|needs| needs.apis.is_empty() && needs.packages.is_empty()) {
@@ -83,7 +87,11 @@ pub(super) fn add<'a>(old: &ByName<'_>, new: Side<'_, 'a>, selection: &mut Selec
 }
 
 /// Adds the upgrade paths from dependencies to the heads of their channels.
-fn complete<'a>(catalog: &'a Catalog, found: BTreeSet<Member>, selection: &mut Selection<'a>) -> Result<(), Error> {
+fn complete<'a>(
+    catalog: &'a Catalog,
+    found: BTreeSet<Member>,
+    selection: &mut EntrySelection<'a>,
+) -> Result<(), DiffError> {
     let bundle = |&(p, c, e): &Member| {
         let package = &catalog.packages()[p];
         package.bundle(&package.channels()[c].entries()[e].name)
@@ -97,7 +105,7 @@ fn complete<'a>(catalog: &'a Catalog, found: BTreeSet<Member>, selection: &mut S
         let package = &catalog.packages()[p];
         let channel = &package.channels()[c];
         let name = &channel.entries()[e].name;
-        let way = path::to_head(channel, e).ok_or_else(|| Error::NotReachable {
+        let way = path::to_head(channel, e).ok_or_else(|| DiffError::NotReachable {
             channel: channel.name().to_owned(),
             head: channel.head().name.to_string(),
             bundle: name.to_string(),
@@ -170,7 +178,10 @@ fn compare(a: Option<&Bundle>, b: Option<&Bundle>) -> std::cmp::Ordering {
 }
 
 /// Reads the needs of bundles.
-fn read<'a>(new: Side<'_, 'a>, bundles: impl IntoIterator<Item = (usize, &'a str)>) -> Result<AllNeeds<'a>, Error> {
+fn read<'a>(
+    new: DiffSide<'_, 'a>,
+    bundles: impl IntoIterator<Item = (usize, &'a str)>,
+) -> Result<AllNeeds<'a>, DiffError> {
     let bundles: Vec<_> = bundles.into_iter().collect();
     bundles
         .into_par_iter()
@@ -183,7 +194,7 @@ fn read<'a>(new: Side<'_, 'a>, bundles: impl IntoIterator<Item = (usize, &'a str
         .collect()
 }
 
-fn needs_of(name: &str, bundle: Raw<'_>) -> Result<Needs, Error> {
+fn needs_of(name: &str, bundle: Raw<'_>) -> Result<Needs, DiffError> {
     let mut needs = Needs::default();
     for (kind, value) in property::of(bundle) {
         let field = |name| value.and_then(|value| value.get(name)?.as_str()).unwrap_or_default().into_owned();
@@ -194,7 +205,7 @@ fn needs_of(name: &str, bundle: Raw<'_>) -> Result<Needs, Error> {
             property::PACKAGE_REQUIRED => {
                 let range = field("versionRange");
                 let parsed = if range.is_empty() { Ok(None) } else { VersionRange::parse(&range).map(Some) };
-                let range = parsed.map_err(|error| Error::Range {
+                let range = parsed.map_err(|error| DiffError::Range {
                     bundle: name.to_owned(),
                     range,
                     reason: error.to_string(),

@@ -11,7 +11,7 @@ use fbc::{Blob, BlobContent, Fbc, Limits, property};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::changes::{Property, RelatedImage};
+use super::changes::{ImageDifference, PropertyDifference};
 
 /// A rule that covers more combinations of groups and resources than this is not expanded.
 const MAX_RESOURCES_PER_RULE: usize = 1024;
@@ -19,54 +19,58 @@ const MAX_RESOURCES_PER_RULE: usize = 1024;
 /// The scope of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum PermissionScope {
     /// The whole cluster.
     Cluster,
     /// The namespaces that the operator watches.
     Namespace,
 }
 
-impl From<bundle::review::facts::Scope> for Scope {
-    fn from(scope: bundle::review::facts::Scope) -> Scope {
+impl From<bundle::review::facts::Scope> for PermissionScope {
+    fn from(scope: bundle::review::facts::Scope) -> PermissionScope {
         match scope {
-            bundle::review::facts::Scope::Cluster => Scope::Cluster,
-            bundle::review::facts::Scope::Namespaces => Scope::Namespace,
+            bundle::review::facts::Scope::Cluster => PermissionScope::Cluster,
+            bundle::review::facts::Scope::Namespaces => PermissionScope::Namespace,
         }
     }
 }
 
 /// The scope, service account and resource of a permission.
-pub(super) type Grant = (Scope, String, String);
+pub(super) type Grant = (PermissionScope, String, String);
 
 /// The parts of a bundle that are compared.
 #[derive(Debug, Clone, Default)]
-pub struct Contents {
+pub struct ComparedBundle {
     /// The related images.
-    pub related_images: BTreeSet<RelatedImage>,
+    pub related_images: BTreeSet<ImageDifference>,
     /// The properties, except manifests.
-    pub properties: BTreeSet<Property>,
+    pub properties: BTreeSet<PropertyDifference>,
     /// The facts from the manifests.
     pub facts: Facts,
     /// The objects and metadata, in canonical form.
     pub(super) manifests: Vec<String>,
 }
 
-impl Contents {
+impl ComparedBundle {
     /// Combines the parts of a bundle.
-    pub fn new(related_images: BTreeSet<RelatedImage>, properties: BTreeSet<Property>, facts: Facts) -> Contents {
-        Contents { related_images, properties, facts, manifests: Vec::new() }
+    pub fn new(
+        related_images: BTreeSet<ImageDifference>,
+        properties: BTreeSet<PropertyDifference>,
+        facts: Facts,
+    ) -> ComparedBundle {
+        ComparedBundle { related_images, properties, facts, manifests: Vec::new() }
     }
 
     /// Reads a bundle, including its manifests if `limits` are given.
-    pub(super) fn of(fbc: &Fbc, blob: &Blob, limits: Option<&Limits>) -> io::Result<Contents> {
+    pub(super) fn of(fbc: &Fbc, blob: &Blob, limits: Option<&Limits>) -> io::Result<ComparedBundle> {
         let mut buffer = TextBuffer::default();
         let text = fbc.text(blob, &mut buffer)?;
         let images = related_images(text).into_iter();
         let properties = fbc.plain_properties(blob, text)?.into_iter();
-        let mut contents = Contents {
-            related_images: images.map(|it| RelatedImage { name: it.name, image: it.image }).collect(),
-            properties: properties.map(|it| Property { kind: it.kind, value: it.value }).collect(),
-            ..Contents::default()
+        let mut contents = ComparedBundle {
+            related_images: images.map(|it| ImageDifference { name: it.name, image: it.image }).collect(),
+            properties: properties.map(|it| PropertyDifference { kind: it.kind, value: it.value }).collect(),
+            ..ComparedBundle::default()
         };
         if let (Some(limits), BlobContent::Bundle(_)) = (limits, &blob.content) {
             contents.manifests = fbc.objects(blob, text, limits);
@@ -109,11 +113,11 @@ pub(super) fn grants(rules: &[Rule]) -> BTreeMap<Grant, BTreeSet<String>> {
 }
 
 /// Versions by CRD name.
-pub(super) type Crds = BTreeMap<String, BTreeSet<String>>;
+pub(super) type ComparedCrds = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns the served versions of CRDs.
-pub(super) fn served(crds: &[Crd]) -> Crds {
-    let mut all = Crds::new();
+pub(super) fn served(crds: &[Crd]) -> ComparedCrds {
+    let mut all = ComparedCrds::new();
     for crd in crds {
         all.entry(crd.name.clone()).or_default().extend(crd.served.iter().cloned());
     }

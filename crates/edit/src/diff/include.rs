@@ -13,7 +13,7 @@ use fbc::stream::{self, StreamError};
 use fbc::template::INCLUDE;
 use fbc::version::Version;
 
-use super::{Selection, path};
+use super::{EntrySelection, path};
 
 /// The content of an include file.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct IncludedPackage {
     /// The name.
     pub name: String,
     /// The bundles to include from every channel.
-    pub wanted: Wanted,
+    pub wanted: IncludedBundles,
     /// The bundles to include from individual channels.
     pub channels: Vec<IncludedChannel>,
 }
@@ -41,12 +41,12 @@ pub struct IncludedChannel {
     /// The name.
     pub name: String,
     /// The bundles to include from it.
-    pub wanted: Wanted,
+    pub wanted: IncludedBundles,
 }
 
 /// The bundles to include.
 #[derive(Debug)]
-pub enum Wanted {
+pub enum IncludedBundles {
     /// Unspecified.
     Unspecified,
     /// Those within a version range.
@@ -89,7 +89,7 @@ impl Include {
                 return Err(content(format!("package at index {index} requires a name")));
             }
             let about = format!("package {}", quote(&name));
-            let wanted = Wanted::read(item, &about)?;
+            let wanted = IncludedBundles::read(item, &about)?;
             let mut channels = Vec::new();
             for (index, item) in items(item, "channels").enumerate() {
                 let name = text_of(item, "name");
@@ -97,8 +97,8 @@ impl Include {
                     return Err(content(format!("{about}: channel at index {index} requires a name")));
                 }
                 let about = format!("{about}, channel {}", quote(&name));
-                let own = Wanted::read(item, &about)?;
-                if let (Wanted::Range(_), Wanted::Range(_)) = (&wanted, &own) {
+                let own = IncludedBundles::read(item, &about)?;
+                if let (IncludedBundles::Range(_), IncludedBundles::Range(_)) = (&wanted, &own) {
                     return Err(content(format!("{about}: set a range for the package or for the channel, not both")));
                 }
                 if own.is_by_name() {
@@ -117,7 +117,7 @@ impl Include {
     }
 
     /// Adds the included bundles to `selection` and reports all that are missing.
-    pub(super) fn apply(&self, heads_only: bool, selection: &mut Selection<'_>) -> Result<(), Vec<String>> {
+    pub(super) fn apply(&self, heads_only: bool, selection: &mut EntrySelection<'_>) -> Result<(), Vec<String>> {
         let mut missing = Vec::new();
         for wanted in &self.packages {
             let found = selection.catalog().packages().binary_search_by(|package| package.name().cmp(&wanted.name));
@@ -133,7 +133,7 @@ impl Include {
 }
 
 impl IncludedPackage {
-    fn apply(&self, p: usize, heads_only: bool, selection: &mut Selection<'_>, missing: &mut Vec<String>) {
+    fn apply(&self, p: usize, heads_only: bool, selection: &mut EntrySelection<'_>, missing: &mut Vec<String>) {
         let package = &selection.catalog().packages()[p];
         // A package counts as included even if none of its bundles is found.
         selection.touch(p);
@@ -148,11 +148,11 @@ impl IncludedPackage {
             };
             let channel = &package.channels()[c];
             let entries = match (&wanted.wanted, &self.wanted) {
-                (Wanted::Unspecified, Wanted::Range(range)) | (Wanted::Range(range), _) => {
+                (IncludedBundles::Unspecified, IncludedBundles::Range(range)) | (IncludedBundles::Range(range), _) => {
                     in_range(package, channel, range)
                 }
-                (Wanted::Unspecified, _) => all(channel),
-                (Wanted::From { versions, bundles }, _) => {
+                (IncludedBundles::Unspecified, _) => all(channel),
+                (IncludedBundles::From { versions, bundles }, _) => {
                     let (entries, absent) = from(package, channel, versions, bundles);
                     missing.extend(absent.map(|absent| format!("{about} bundles do not exist in channel: {absent}")));
                     // Older tools honor names only together with versions, and scripts rely on it.
@@ -163,9 +163,9 @@ impl IncludedPackage {
         }
         for (c, channel) in package.channels().iter().enumerate() {
             let entries = match &self.wanted {
-                Wanted::Unspecified if self.channels.is_empty() => all(channel),
-                Wanted::Range(range) if self.channels.is_empty() => in_range(package, channel, range),
-                Wanted::From { versions, bundles } => from(package, channel, versions, bundles).0,
+                IncludedBundles::Unspecified if self.channels.is_empty() => all(channel),
+                IncludedBundles::Range(range) if self.channels.is_empty() => in_range(package, channel, range),
+                IncludedBundles::From { versions, bundles } => from(package, channel, versions, bundles).0,
                 _ => continue,
             };
             if !entries.is_empty() {
@@ -175,13 +175,13 @@ impl IncludedPackage {
     }
 }
 
-impl Wanted {
+impl IncludedBundles {
     /// Returns whether bundles are selected by name only.
     fn is_by_name(&self) -> bool {
-        matches!(self, Wanted::From { versions, .. } if versions.is_empty())
+        matches!(self, IncludedBundles::From { versions, .. } if versions.is_empty())
     }
 
-    fn read(item: Raw<'_>, about: &str) -> Result<Wanted, IncludeError> {
+    fn read(item: Raw<'_>, about: &str) -> Result<IncludedBundles, IncludeError> {
         let content = IncludeError::Content;
         let range = text_of(item, "range");
         let strings = |name| items(item, name).map(|item| item.as_str().unwrap_or_default().into_owned());
@@ -189,10 +189,10 @@ impl Wanted {
             (strings("versions").collect(), strings("bundles").collect());
         let listed = !versions.is_empty() || !bundles.is_empty();
         match (range.is_empty(), listed) {
-            (true, false) => Ok(Wanted::Unspecified),
+            (true, false) => Ok(IncludedBundles::Unspecified),
             (false, true) => Err(content(format!("{about}: set a range, or versions and bundles, not both"))),
             (false, false) => match VersionRange::parse(&range) {
-                Ok(range) => Ok(Wanted::Range(range)),
+                Ok(range) => Ok(IncludedBundles::Range(range)),
                 Err(error) => Err(content(format!("{about}: invalid range {}: {error}", quote(&range)))),
             },
             (true, true) => {
@@ -200,7 +200,7 @@ impl Wanted {
                     Version::parse_strict(version)
                         .map_err(|error| content(format!("{about}: invalid version {}: {error}", quote(version))))
                 });
-                Ok(Wanted::From { versions: parsed.collect::<Result<_, _>>()?, bundles })
+                Ok(IncludedBundles::From { versions: parsed.collect::<Result<_, _>>()?, bundles })
             }
         }
     }

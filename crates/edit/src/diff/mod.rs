@@ -1,7 +1,7 @@
 //! Selects what is new in a catalog: the part that another catalog or a mirror does not have yet.
 //!
 //! [`diff`] selects channel entries of the new catalog, by comparison or as an [`Include`] specifies, and adds their
-//! dependencies. The resulting [`Selection`] can be turned into a catalog. [`changes`] reports differences for users.
+//! dependencies. The resulting [`EntrySelection`] can be turned into a catalog. [`changes`] reports differences for users.
 
 pub mod changes;
 mod dependencies;
@@ -20,12 +20,12 @@ use fbc::Fbc;
 use fbc::quote::quote;
 use rayon::prelude::*;
 
-pub use include::{Include, IncludeError, IncludedChannel, IncludedPackage, Wanted};
-pub use selection::Selection;
+pub use include::{Include, IncludeError, IncludedBundles, IncludedChannel, IncludedPackage};
+pub use selection::EntrySelection;
 
 /// A catalog as source blobs and as a validated model.
 #[derive(Clone, Copy)]
-pub struct Side<'f, 'c> {
+pub struct DiffSide<'f, 'c> {
     /// The blobs, with their text.
     pub fbc: &'f Fbc,
     /// The validated model.
@@ -34,7 +34,7 @@ pub struct Side<'f, 'c> {
 
 /// The options of a diff.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct DiffOptions {
     /// Select only the heads of channels instead of everything new.
     pub heads_only: bool,
     /// Select these bundles.
@@ -47,7 +47,7 @@ pub struct Options {
 
 /// The reason why a diff fails.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DiffError {
     /// Included items are missing; one message per item.
     #[error("error including items: [{}]", .0.join(", "))]
     Include(Vec<String>),
@@ -79,7 +79,7 @@ pub enum Error {
 /// The packages of a catalog by name.
 type ByName<'a> = HashMap<&'a str, &'a Package>;
 
-fn by_name<'a>(old: Option<Side<'_, 'a>>) -> ByName<'a> {
+fn by_name<'a>(old: Option<DiffSide<'_, 'a>>) -> ByName<'a> {
     let packages = old.map(|old| old.catalog.packages()).unwrap_or_default();
     packages.iter().map(|package| (package.name(), package)).collect()
 }
@@ -91,12 +91,16 @@ fn by_name<'a>(old: Option<Side<'_, 'a>>) -> ByName<'a> {
 /// # Errors
 /// Fails if an included item does not exist, if a dependency has no upgrade path to the head of its channel, or if
 /// files have changed since they were read.
-pub fn diff<'a>(old: Option<Side<'_, '_>>, new: Side<'_, 'a>, options: &Options) -> Result<Selection<'a>, Error> {
-    let mut selection = Selection::new(new.catalog);
+pub fn diff<'a>(
+    old: Option<DiffSide<'_, '_>>,
+    new: DiffSide<'_, 'a>,
+    options: &DiffOptions,
+) -> Result<EntrySelection<'a>, DiffError> {
+    let mut selection = EntrySelection::new(new.catalog);
     match &options.include {
         Some(include) => {
             let heads_only = options.heads_only && !options.include_additive;
-            include.apply(heads_only, &mut selection).map_err(Error::Include)?;
+            include.apply(heads_only, &mut selection).map_err(DiffError::Include)?;
             match (options.include_additive, options.heads_only) {
                 (true, true) => add_heads(&mut selection),
                 (true, false) => add_packages(&mut selection),
@@ -117,7 +121,7 @@ pub fn diff<'a>(old: Option<Side<'_, '_>>, new: Side<'_, 'a>, options: &Options)
 }
 
 /// Adds the head of every channel without selected entries.
-fn add_heads(selection: &mut Selection<'_>) {
+fn add_heads(selection: &mut EntrySelection<'_>) {
     for (p, package) in selection.catalog().packages().iter().enumerate() {
         for (c, channel) in package.channels().iter().enumerate() {
             if !selection.has_channel(p, c) {
@@ -128,7 +132,7 @@ fn add_heads(selection: &mut Selection<'_>) {
 }
 
 /// Adds every package without selected entries as a whole.
-fn add_packages(selection: &mut Selection<'_>) {
+fn add_packages(selection: &mut EntrySelection<'_>) {
     for (p, package) in selection.catalog().packages().iter().enumerate() {
         if !selection.has_package(p) {
             for (c, channel) in package.channels().iter().enumerate() {
@@ -139,7 +143,7 @@ fn add_packages(selection: &mut Selection<'_>) {
 }
 
 /// Removes the entries that `old` has too.
-fn prune(old: Side<'_, '_>, new: Side<'_, '_>, selection: &mut Selection<'_>) -> io::Result<()> {
+fn prune(old: DiffSide<'_, '_>, new: DiffSide<'_, '_>, selection: &mut EntrySelection<'_>) -> io::Result<()> {
     let packages = by_name(Some(old));
     let bundles = selection.bundles();
     // One bundle may be in several channels; it is compared once.

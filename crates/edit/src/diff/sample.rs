@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use catalog::{Catalog, Warnings};
 use fbc::{Fbc, Limits, LoadReport};
 
-use super::{Selection, Side};
+use super::{DiffSide, EntrySelection};
 
 /// An in-memory catalog for tests.
 pub(super) struct Sample {
@@ -73,8 +73,8 @@ impl Sample {
         Sample { fbc, catalog }
     }
 
-    pub(super) fn side(&self) -> Side<'_, '_> {
-        Side { fbc: &self.fbc, catalog: &self.catalog }
+    pub(super) fn side(&self) -> DiffSide<'_, '_> {
+        DiffSide { fbc: &self.fbc, catalog: &self.catalog }
     }
 }
 
@@ -99,7 +99,7 @@ fn entry_json(package: &str, entry: &str) -> String {
 }
 
 /// Formats a selection, one line per channel.
-pub(super) fn shown(selection: &Selection<'_>) -> String {
+pub(super) fn shown(selection: &EntrySelection<'_>) -> String {
     let mut lines: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (package, channel, bundle) in selection.names() {
         lines

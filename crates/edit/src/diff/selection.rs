@@ -11,16 +11,16 @@ type Entries = BTreeSet<usize>;
 type Channels = BTreeMap<usize, Entries>;
 
 /// A set of channel entries of a catalog.
-pub struct Selection<'a> {
+pub struct EntrySelection<'a> {
     catalog: &'a Catalog,
     packages: BTreeMap<usize, Channels>,
     /// Notes about entries that were added as dependencies.
     pub notes: Vec<String>,
 }
 
-impl<'a> Selection<'a> {
-    pub(super) fn new(catalog: &'a Catalog) -> Selection<'a> {
-        Selection { catalog, packages: BTreeMap::new(), notes: Vec::new() }
+impl<'a> EntrySelection<'a> {
+    pub(super) fn new(catalog: &'a Catalog) -> EntrySelection<'a> {
+        EntrySelection { catalog, packages: BTreeMap::new(), notes: Vec::new() }
     }
 
     pub(super) fn catalog(&self) -> &'a Catalog {

@@ -21,7 +21,7 @@ fn include(text: &str) -> Option<Include> {
     Some(Include::parse(text.as_bytes(), &Limits::default()).unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn result(old: &str, new: &str, options: &Options) -> String {
+fn result(old: &str, new: &str, options: &DiffOptions) -> String {
     let (old, new) = (Sample::new(old), Sample::new(new));
     match diff(Some(old.side()), new.side(), options) {
         Ok(selection) => shown(&selection),
@@ -30,12 +30,12 @@ fn result(old: &str, new: &str, options: &Options) -> String {
 }
 
 fn included(text: &str) -> String {
-    result("", NEW, &Options { include: include(text), ..Options::default() })
+    result("", NEW, &DiffOptions { include: include(text), ..DiffOptions::default() })
 }
 
 #[test]
 fn heads_only_selects_the_head_of_every_channel() {
-    let options = Options { heads_only: true, ..Options::default() };
+    let options = DiffOptions { heads_only: true, ..DiffOptions::default() };
     assert_snapshot!(result("", NEW, &options), @r"
     app a: v2
     dep d: v3
@@ -48,7 +48,7 @@ fn heads_only_selects_the_head_of_every_channel() {
 
 #[test]
 fn latest_selects_content_that_the_old_catalog_lacks() {
-    let options = Options::default();
+    let options = DiffOptions::default();
     assert_snapshot!(result("foo stable: 1 2<1", NEW, &options), @r"
     app a: v1 v2
     dep d: v1 v2 v3
@@ -73,10 +73,10 @@ fn packages_and_channels_are_included_completely() {
     dep d: v3
     ");
     assert_eq!(included("packages: [{name: foo, channels: [{name: beta}]}]"), "foo beta: v3 v5\n");
-    let options = Options {
+    let options = DiffOptions {
         include: include("packages: [{name: foo}, {name: dep, channels: [{name: d, versions: [2.0.0]}, {name: x}]}]"),
         heads_only: true,
-        ..Options::default()
+        ..DiffOptions::default()
     };
     assert_snapshot!(result("", NEW, &options), @r"
     dep d: v2 v3
@@ -119,8 +119,12 @@ fn ranges_include_the_versions_in_them() {
 #[test]
 fn included_content_can_be_added_to_the_rest() {
     let text = "packages: [{name: foo, channels: [{name: stable, versions: [2.0.0]}]}]";
-    let options =
-        |heads_only| Options { include: include(text), include_additive: true, heads_only, ..Options::default() };
+    let options = |heads_only| DiffOptions {
+        include: include(text),
+        include_additive: true,
+        heads_only,
+        ..DiffOptions::default()
+    };
     assert_snapshot!(result("", NEW, &options(true)), @r"
     app a: v2
     dep d: v3
@@ -171,14 +175,14 @@ fn dependencies_include_the_path_to_the_head_and_their_dependencies() {
         mid.v2 olm.package.required={\"packageName\":\"deep\",\"versionRange\":\"\"}
         deep d: 1 2<1
     ";
-    let options = Options { include: include("packages: [{name: app}]"), ..Options::default() };
+    let options = DiffOptions { include: include("packages: [{name: app}]"), ..DiffOptions::default() };
     assert_snapshot!(result("", new, &options), @r"
     app a: v1 v2
     deep d: v2
     mid one: v2 v3
     ");
     assert_eq!(result("mid one: 2 3<2\ndeep d: 2", new, &options), "app a: v1 v2\n", "the old catalog has them");
-    let none = Options { skip_dependencies: true, ..options };
+    let none = DiffOptions { skip_dependencies: true, ..options };
     assert_eq!(result("", new, &none), "app a: v1 v2\n");
 }
 
@@ -187,13 +191,13 @@ fn the_first_package_by_name_provides_an_api() {
     let gvk = r#"{"group":"g","version":"v1","kind":"K"}"#;
     let new =
         format!("app a: 1\napp.v1 olm.gvk.required={gvk}\nzz z: 9\nzz.v9 olm.gvk={gvk}\nbb b: 1\nbb.v1 olm.gvk={gvk}");
-    let options = Options { include: include("packages: [{name: app}]"), ..Options::default() };
+    let options = DiffOptions { include: include("packages: [{name: app}]"), ..DiffOptions::default() };
     assert_eq!(result("", &new, &options), "app a: v1\nbb b: v1\n");
 }
 
 #[test]
 fn unprovided_dependencies_are_ignored_and_invalid_ranges_are_errors() {
-    let options = Options::default();
+    let options = DiffOptions::default();
     let required = |range: &str| {
         format!("app a: 1\napp.v1 olm.package.required={{\"packageName\":\"x\",\"versionRange\":\"{range}\"}}")
     };
@@ -207,28 +211,29 @@ fn branches_are_included_and_entries_without_upgrades_do_not_fail() {
     let new = "foo c: 1 2<1 3<1-2 4<3";
     let from = |version: &str| {
         let include = include(&format!("packages: [{{name: foo, versions: [{version}.0.0]}}]"));
-        result("", new, &Options { include, ..Options::default() })
+        result("", new, &DiffOptions { include, ..DiffOptions::default() })
     };
     assert_eq!(from("2"), "foo c: v2 v3 v4\n", "they meet at 1");
     assert_eq!(from("1"), "foo c: v1 v2 v3 v4\n");
     assert_eq!(from("4"), "foo c: v4\n");
     let apart = "foo c: 1 2-1";
     let include = include("packages: [{name: foo, versions: [1.0.0]}]");
-    assert_eq!(result("", apart, &Options { include, ..Options::default() }), "foo c: v1\n");
+    assert_eq!(result("", apart, &DiffOptions { include, ..DiffOptions::default() }), "foo c: v1\n");
     let needs = format!(
         "{apart}\napp a: 1\napp.v1 olm.package.required={{\"packageName\":\"foo\",\"versionRange\":\"<2.0.0\"}}"
     );
     let include = Include::parse(b"packages: [{name: app}]", &Limits::default()).ok();
-    let message = result("", &needs, &Options { include, ..Options::default() });
+    let message = result("", &needs, &DiffOptions { include, ..DiffOptions::default() });
     assert_eq!(message, "channel c: head \"foo.v2\" not reachable from bundle \"foo.v1\"");
 }
 
 #[test]
 fn the_selection_is_a_catalog_with_sorted_lists() {
     let new = Sample::new("foo b: 2 1-2\nfoo a: 2\nfoo.v2 b=1\nfoo.v2 a=2\nfoo.v2 a=1\nfoo.v2 b=1");
-    let options = Options { include: include("packages: [{name: foo, channels: [{name: b}]}]"), ..Options::default() };
+    let options =
+        DiffOptions { include: include("packages: [{name: foo, channels: [{name: b}]}]"), ..DiffOptions::default() };
     let Sample { mut fbc, catalog } = new;
-    let selection = diff(None, Side { fbc: &fbc, catalog: &catalog }, &options).unwrap();
+    let selection = diff(None, DiffSide { fbc: &fbc, catalog: &catalog }, &options).unwrap();
     let blobs = selection.into_blobs(&mut fbc, &Limits::default()).unwrap();
     let blobs: Vec<_> = blobs.iter().map(|&number| &fbc.blobs()[number]).collect();
     let mut out = Vec::new();

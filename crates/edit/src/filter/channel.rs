@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use catalog::channel::ChannelView;
 
-use crate::outline::{Bundle, Channel};
+use crate::outline::{OutlineBundle, OutlineChannel};
 use crate::set_edge::add;
 use crate::upgrades;
 
@@ -15,9 +15,9 @@ use crate::upgrades;
 pub(super) fn cut(
     package: &str,
     name: &str,
-    channel: &mut Channel,
+    channel: &mut OutlineChannel,
     wanted: &BTreeSet<String>,
-    bundles: &BTreeMap<String, Bundle>,
+    bundles: &BTreeMap<String, OutlineBundle>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let head = channel.heads().first().map(|head| (*head).to_owned()).unwrap_or_default();

@@ -8,15 +8,15 @@ mod dependencies;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::bounds::Bounds;
-use super::{AllFacts, KeptBundles, Selection, channel, settle_default};
-use crate::outline::{Channel, Outline, Package, suggestions};
-use crate::refusal::Refusal;
+use super::{AllFacts, KeptBundles, KeptPart, channel, settle_default};
+use crate::outline::{Outline, OutlineChannel, OutlinePackage, suggestions};
+use crate::refusal::EditRefusal;
 
 pub use dependencies::unmet;
 
 /// The selection from one catalog.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct ImageSetRequest {
     /// Keep every bundle of the selected channels, not only heads.
     pub full: bool,
     /// The packages; empty keeps all.
@@ -47,11 +47,11 @@ pub struct PackageRequest {
 }
 
 /// One of the catalogs in an ImageSetConfiguration.
-pub struct Side<'a> {
+pub struct ImageSetCatalog<'a> {
     /// The catalog; reduced to the selection afterwards.
     pub outline: &'a mut Outline,
     /// The selection; `None` keeps the whole catalog unchanged.
-    pub request: Option<&'a Request>,
+    pub request: Option<&'a ImageSetRequest>,
     /// Facts about the dependencies of its bundles.
     pub facts: &'a AllFacts,
 }
@@ -67,14 +67,18 @@ struct Choice {
 /// # Errors
 /// Refuses with all reasons if a selected item does not exist, a range is empty, or the default channel would be
 /// ambiguous.
-pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Result<Vec<String>, Vec<Refusal>> {
-    let mut side = [Side { outline, request: Some(request), facts }];
+pub fn choose(
+    outline: &mut Outline,
+    request: &ImageSetRequest,
+    facts: &AllFacts,
+) -> Result<Vec<String>, Vec<EditRefusal>> {
+    let mut side = [ImageSetCatalog { outline, request: Some(request), facts }];
     choose_all(&mut side).pop().unwrap_or_else(|| Ok(Vec::new()))
 }
 
 /// Does the same for several catalogs that are on one cluster, so that bundles can depend on those of another catalog.
-pub fn choose_all(sides: &mut [Side<'_>]) -> Vec<Result<Vec<String>, Vec<Refusal>>> {
-    let started: Vec<Result<Choice, Vec<Refusal>>> = sides
+pub fn choose_all(sides: &mut [ImageSetCatalog<'_>]) -> Vec<Result<Vec<String>, Vec<EditRefusal>>> {
+    let started: Vec<Result<Choice, Vec<EditRefusal>>> = sides
         .iter()
         .map(|side| match side.request {
             Some(request) => start(side.outline, request),
@@ -106,7 +110,7 @@ fn everything(outline: &Outline) -> BTreeMap<String, KeptBundles> {
 }
 
 /// Selects the requested bundles.
-fn start(outline: &Outline, request: &Request) -> Result<Choice, Vec<Refusal>> {
+fn start(outline: &Outline, request: &ImageSetRequest) -> Result<Choice, Vec<EditRefusal>> {
     let (mut notes, mut refused) = (Vec::new(), Vec::new());
     let mut kept: BTreeMap<String, KeptBundles> = BTreeMap::new();
     let any = PackageRequest::default();
@@ -123,7 +127,9 @@ fn start(outline: &Outline, request: &Request) -> Result<Choice, Vec<Refusal>> {
             let message = format!("the catalog has no package {:?}", wanted.name);
             match request.ignore_unknown {
                 true => notes.push(format!("{message}; ignored")),
-                false => refused.push(Refusal::new(message).help(suggestions(&wanted.name, outline.packages.keys()))),
+                false => {
+                    refused.push(EditRefusal::new(message).help(suggestions(&wanted.name, outline.packages.keys())))
+                }
             }
             continue;
         };
@@ -133,13 +139,13 @@ fn start(outline: &Outline, request: &Request) -> Result<Choice, Vec<Refusal>> {
         }
     }
     if refused.is_empty() && kept.is_empty() {
-        refused.push(Refusal::new("the selection leaves no bundle of the catalog"));
+        refused.push(EditRefusal::new("the selection leaves no bundle of the catalog"));
     }
     if refused.is_empty() { Ok(Choice { kept, notes }) } else { Err(refused) }
 }
 
 /// Removes all other bundles.
-fn finish(outline: &mut Outline, request: &Request, choice: Choice) -> Result<Vec<String>, Vec<Refusal>> {
+fn finish(outline: &mut Outline, request: &ImageSetRequest, choice: Choice) -> Result<Vec<String>, Vec<EditRefusal>> {
     let Choice { kept, mut notes } = choice;
     let mut refused = Vec::new();
     outline.packages.retain(|name, _| kept.contains_key(name));
@@ -152,15 +158,15 @@ fn finish(outline: &mut Outline, request: &Request, choice: Choice) -> Result<Ve
         }
         package.drop_unlisted();
         let default = wanted.and_then(|wanted| wanted.default_channel.clone());
-        let settling = Selection {
+        let settling = KeptPart {
             default_channels: default.into_iter().map(|channel| (name.clone(), channel)).collect(),
             choose_default: request.choose_default,
-            ..Selection::default()
+            ..KeptPart::default()
         };
         match settle_default(name, package, &settling, &mut notes) {
             Ok(None) => {}
             Ok(Some(undecided)) => refused.push(
-                Refusal::new(format!("the selection removes the default channel of package {undecided}")).help(
+                EditRefusal::new(format!("the selection removes the default channel of package {undecided}")).help(
                     "set defaultChannel in the file, or use --choose-default for the channel with the newest head",
                 ),
             ),
@@ -191,15 +197,15 @@ fn missing_dependencies(kept: &BTreeMap<String, KeptBundles>, whole: &BTreeMap<S
 /// Returns the selected bundles of a package, by channel.
 fn select(
     name: &str,
-    package: &Package,
+    package: &OutlinePackage,
     wanted: &PackageRequest,
-    request: &Request,
+    request: &ImageSetRequest,
     notes: &mut Vec<String>,
-) -> Result<KeptBundles, Vec<Refusal>> {
+) -> Result<KeptBundles, Vec<EditRefusal>> {
     let mut refused = Vec::new();
     let unversioned = package.bundles.iter().filter(|(_, bundle)| bundle.version.is_none());
     for (bundle, _) in unversioned {
-        refused.push(Refusal::new(format!("bundle {bundle:?} of package {name:?} has no valid version")));
+        refused.push(EditRefusal::new(format!("bundle {bundle:?} of package {name:?} has no valid version")));
     }
     for (channel, _) in wanted.channels.iter().filter(|(channel, _)| !package.channels.contains_key(channel)) {
         let refusal = package.no_channel(name, channel);
@@ -236,13 +242,13 @@ fn select(
             true => format!("the selection leaves no bundle of package {name:?}"),
             false => format!("no bundle of package {name:?} is in the range: {}", ranges.join(", ")),
         };
-        refused.push(Refusal::new(message).help(versions(package)));
+        refused.push(EditRefusal::new(message).help(versions(package)));
     }
     if refused.is_empty() { Ok(kept) } else { Err(refused) }
 }
 
 /// Describes the lowest and highest version of a package.
-fn versions(package: &Package) -> String {
+fn versions(package: &OutlinePackage) -> String {
     let mut all: Vec<_> = package.bundles.values().filter_map(|bundle| bundle.version.as_ref()).collect();
     all.sort_by(|(a, _), (b, _)| a.cmp_precedence(b));
     match (all.first(), all.last()) {
@@ -254,15 +260,15 @@ fn versions(package: &Package) -> String {
 fn of_channel(
     name: &str,
     channel: &str,
-    package: &Package,
-    members: &Channel,
+    package: &OutlinePackage,
+    members: &OutlineChannel,
     bounds: &Bounds,
     full: bool,
     notes: &mut Vec<String>,
-) -> Result<BTreeSet<String>, Refusal> {
+) -> Result<BTreeSet<String>, EditRefusal> {
     let heads = members.heads();
     let [head] = heads.as_slice() else {
-        return Err(Refusal::new(format!("channel {channel:?} of package {name:?} has no single head"))
+        return Err(EditRefusal::new(format!("channel {channel:?} of package {name:?} has no single head"))
             .help("'opm validate' shows the problem"));
     };
     if full {
@@ -300,7 +306,7 @@ fn of_channel(
 /// The count of an entry is the number of distinct matching entries among itself, its skips and all entries below. The
 /// new head is the lowest entry with the highest count. All entries from there down to the first with a count of zero
 /// are kept, with their matching skips.
-fn in_range(channel: &Channel, head: &str, fits: impl Fn(&str) -> bool) -> BTreeSet<String> {
+fn in_range(channel: &OutlineChannel, head: &str, fits: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let view = channel.view();
     let chain = channel.chain(head);
     let fitting = |entry: &str| view.number(entry).is_some() && fits(entry);
@@ -334,9 +340,9 @@ fn in_range(channel: &Channel, head: &str, fits: impl Fn(&str) -> bool) -> BTree
 fn cut(
     package: &str,
     name: &str,
-    members: &mut Channel,
+    members: &mut OutlineChannel,
     kept: &BTreeSet<String>,
-    bundles: &BTreeMap<String, crate::outline::Bundle>,
+    bundles: &BTreeMap<String, crate::outline::OutlineBundle>,
     bridge: bool,
 ) -> Vec<String> {
     let mut plain = members.clone();

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{AllFacts, KeptBundles, Selection, select};
-use crate::outline::{Outline, Package};
+use super::{AllFacts, KeptBundles, KeptPart, select};
+use crate::outline::{Outline, OutlinePackage};
 use catalog::needs::{BundleNeeds, Need};
 
 /// A dependency of a kept bundle that its catalog does not provide.
@@ -23,7 +23,7 @@ impl std::fmt::Display for Unmet {
 /// Keeps the transitive dependencies of kept bundles, as far as the catalog provides them. Returns the unmet ones.
 pub(super) fn add(
     outline: &Outline,
-    selection: &Selection,
+    selection: &KeptPart,
     facts: &AllFacts,
     kept: &mut BTreeMap<String, KeptBundles>,
     notes: &mut Vec<String>,
@@ -68,7 +68,7 @@ pub(super) fn satisfy_external(
     notes: &mut Vec<String>,
 ) -> bool {
     let lookup = Lookup::new(outline, facts);
-    let heads = Selection { heads_only: true, ..Selection::default() };
+    let heads = KeptPart { heads_only: true, ..KeptPart::default() };
     let bundle = (unmet.package.clone(), unmet.bundle.clone());
     let mut extended = kept.clone();
     let met = lookup.satisfy(&bundle, &unmet.need, &heads, &mut extended, notes);
@@ -110,7 +110,7 @@ impl<'a> Lookup<'a> {
         &self,
         bundle: &(String, String),
         need: &Need,
-        selection: &Selection,
+        selection: &KeptPart,
         kept: &mut BTreeMap<String, KeptBundles>,
         notes: &mut Vec<String>,
     ) -> bool {
@@ -155,7 +155,7 @@ impl<'a> Lookup<'a> {
         let Some(found) = self.outline.packages.get(package) else { return false };
         if !kept.contains_key(package) {
             notes.push(format!("package {package:?} is kept: {name:?} needs {need}"));
-            let whole = Selection { heads_only: selection.heads_only, ..Selection::default() };
+            let whole = KeptPart { heads_only: selection.heads_only, ..KeptPart::default() };
             kept.insert(package.to_owned(), select(package, found, &whole));
         }
         let channels = kept.entry(package.to_owned()).or_default();
@@ -188,7 +188,7 @@ impl<'a> Lookup<'a> {
 }
 
 /// Returns the first fitting entry of each channel, from the head down.
-fn matches(package: &Package, fits: impl Fn(&str) -> bool) -> Vec<(&str, &str)> {
+fn matches(package: &OutlinePackage, fits: impl Fn(&str) -> bool) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for (name, channel) in &package.channels {
         let view = channel.view();

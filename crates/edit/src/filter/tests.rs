@@ -9,7 +9,7 @@ const CATALOG: &str = "
     c/stable: c.v1.0.0; c.v2.0.0 r=c.v1.0.0
 ";
 
-fn filtered(selection: &Selection, facts: &AllFacts) -> String {
+fn filtered(selection: &KeptPart, facts: &AllFacts) -> String {
     let mut outline = outline(CATALOG);
     match filter(&mut outline, selection, facts) {
         Ok(notes) => shown(&outline) + &notes.iter().map(|note| format!("note: {note}\n")).collect::<String>(),
@@ -23,7 +23,7 @@ fn range(package: Option<&str>, text: &str) -> (Option<String>, VersionRange) {
 
 #[test]
 fn heads_keep_their_edges() {
-    let selection = Selection { heads_only: true, ..Selection::default() };
+    let selection = KeptPart { heads_only: true, ..KeptPart::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r"
     a/fast: a.v2.1.0 r=a.v2.0.0
     a/stable*: a.v2.0.0 r=a.v1.2.0 R=>=1.0.0 <2.0.0
@@ -35,7 +35,7 @@ fn heads_keep_their_edges() {
 #[test]
 fn versions_are_kept_with_the_versions_between_them() {
     let versions = vec![range(Some("a"), "1.0.0 || 1.2.0"), range(None, "<2.0.0")];
-    let selection = Selection { versions, ..Selection::default() };
+    let selection = KeptPart { versions, ..KeptPart::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
     a/stable*: a.v1.0.0; a.v1.1.0 r=a.v1.0.0; a.v1.2.0 r=a.v1.1.0
     b/alpha*: b.v1.0.0; b.v1.1.0 r=b.v1.0.0
@@ -47,7 +47,7 @@ fn versions_are_kept_with_the_versions_between_them() {
 #[test]
 fn unreachable_entries_are_skipped_by_the_head() {
     let mut outline = outline("p/c: p.v1.0.0; p.v2.0.0; p.v3.0.0 r=p.v2.0.0 s=p.v1.0.0");
-    let selection = Selection { versions: vec![range(None, "<3.0.0")], ..Selection::default() };
+    let selection = KeptPart { versions: vec![range(None, "<3.0.0")], ..KeptPart::default() };
     filter(&mut outline, &selection, &AllFacts::new()).unwrap();
     assert_eq!(shown(&outline), "p/c*: p.v1.0.0; p.v2.0.0 s=p.v1.0.0\n");
 }
@@ -55,14 +55,14 @@ fn unreachable_entries_are_skipped_by_the_head() {
 #[test]
 fn the_default_channel_is_kept_or_chosen() {
     let channels = vec![("a".to_owned(), "fast".to_owned())];
-    let selection = Selection { channels, ..Selection::default() };
+    let selection = KeptPart { channels, ..KeptPart::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
     a/fast*: a.v2.0.0; a.v2.1.0 r=a.v2.0.0
     note: package "a": "fast" is the only remaining channel and becomes the default
     "#);
     let mut three = outline("p/a: p.v1.0.0\np/b: p.v1.0.0\np/c: p.v1.0.0");
     let channels = vec![("p".to_owned(), "b".to_owned()), ("p".to_owned(), "c".to_owned())];
-    let mut selection = Selection { channels, ..Selection::default() };
+    let mut selection = KeptPart { channels, ..KeptPart::default() };
     let refusal = filter(&mut three.clone(), &selection, &AllFacts::new()).unwrap_err();
     assert_eq!(refusal.message, "default channels would be removed:\n  p: \"a\"; remaining channels: b, c");
     selection.choose_default = true;
@@ -88,7 +88,7 @@ fn dependencies_are_kept_too() {
         (of("b", "b.v2.0.0"), BundleNeeds { provides: vec![api], ..needs(old_c) }),
     ]);
     let selection =
-        Selection { packages: vec!["a".to_owned()], heads_only: true, dependencies: true, ..Selection::default() };
+        KeptPart { packages: vec!["a".to_owned()], heads_only: true, dependencies: true, ..KeptPart::default() };
     insta::assert_snapshot!(filtered(&selection, &facts), @r#"
     a/fast: a.v2.1.0 r=a.v2.0.0
     a/stable*: a.v2.0.0 r=a.v1.2.0 R=>=1.0.0 <2.0.0
@@ -102,12 +102,12 @@ fn dependencies_are_kept_too() {
 
 #[test]
 fn selected_objects_must_exist() {
-    let selection = Selection { packages: vec!["z".to_owned()], ..Selection::default() };
+    let selection = KeptPart { packages: vec!["z".to_owned()], ..KeptPart::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
     refused: the catalog has no package "z"
     help: available: a, b, c
     "#);
-    let selection = Selection { versions: vec![range(Some("c"), ">5.0.0")], ..Selection::default() };
+    let selection = KeptPart { versions: vec![range(Some("c"), ">5.0.0")], ..KeptPart::default() };
     insta::assert_snapshot!(filtered(&selection, &AllFacts::new()), @r#"
     refused: no bundle of package "c" is in the version range
     help: widen its range, or remove the package from the selection

@@ -15,19 +15,19 @@ fn catalog(channel: &str, more: &str) -> Fbc {
     fbc
 }
 
-fn text(fbc: &Fbc) -> impl Fn(usize) -> Result<NewBlob, Refusal> {
+fn text(fbc: &Fbc) -> impl Fn(usize) -> Result<NewBlob, EditRefusal> {
     move |blob| {
         let mut buffer = fbc::blob::TextBuffer::default();
-        let text = fbc.text(&fbc.blobs()[blob], &mut buffer).map_err(|error| Refusal::new(error.to_string()))?;
+        let text = fbc.text(&fbc.blobs()[blob], &mut buffer).map_err(|error| EditRefusal::new(error.to_string()))?;
         Ok(NewBlob::json(text))
     }
 }
 
-fn merged(first: &Fbc, second: &Fbc) -> Result<Outline, Refusal> {
+fn merged(first: &Fbc, second: &Fbc) -> Result<Outline, EditRefusal> {
     let (outline, other) = (Outline::new(first), Outline::new(second));
     let (first, second) = (text(first), text(second));
-    let first = Side { outline: &outline, text: &first };
-    merge(first, Side { outline: &other, text: &second }, false).map(|(merged, _)| merged)
+    let first = MergeSide { outline: &outline, text: &first };
+    merge(first, MergeSide { outline: &other, text: &second }, false).map(|(merged, _)| merged)
 }
 
 #[test]
@@ -38,14 +38,15 @@ fn an_unreadable_blob_aborts_the_merge() {
     let good = text(&one);
     let unreadable = |blob: usize| match blob {
         // Only the text of the channel cannot be read.
-        1 => Err(Refusal::new("file changed while it was being read")),
+        1 => Err(EditRefusal::new("file changed while it was being read")),
         _ => text(&two)(blob),
     };
     for outline in [&outline, &empty] {
-        let first = Side { outline, text: &good };
-        let refusal = merge(first, Side { outline: &other, text: &unreadable }, false).unwrap_err();
+        let first = MergeSide { outline, text: &good };
+        let refusal = merge(first, MergeSide { outline: &other, text: &unreadable }, false).unwrap_err();
         assert_eq!(refusal.message, "file changed while it was being read");
-        let refusal = merge(Side { outline: &other, text: &unreadable }, Side { outline: &other, text: &good }, false);
+        let refusal =
+            merge(MergeSide { outline: &other, text: &unreadable }, MergeSide { outline: &other, text: &good }, false);
         assert!(refusal.is_err());
     }
 }

@@ -9,7 +9,7 @@ use super::change;
 use crate::add_bundle::NewBundle;
 use crate::edited::Edited;
 use crate::error::EditError;
-use crate::promote::{Policy, Promotion};
+use crate::promote::{EdgePolicy, Promotion};
 use crate::transaction::{EditOptions, Notices};
 use crate::verify::Purpose;
 
@@ -29,7 +29,7 @@ pub struct AddBundle {
     /// The channels; if empty, those that the bundle names.
     pub channels: Vec<String>,
     /// The position among other entries; `None` if the request does not choose one.
-    pub policy: Option<Policy>,
+    pub policy: Option<EdgePolicy>,
     /// The bundle that it replaces, empty for none; `None` for the one that the policy or the bundle selects.
     pub replaces: Option<String>,
     /// Bundles that it skips; if empty, those that the bundle names.

@@ -18,8 +18,8 @@ fn entry(text: &str) -> ChannelEntry {
 fn changed(text: &str, entries: &[&str]) -> String {
     let start = documents::find(text).unwrap()[0].start as u64;
     let entries = entries.iter().map(|text| entry(text)).collect();
-    let change = FileChange { changed: [(start, Change::Entries(entries))].into(), ..FileChange::default() };
-    let Rewritten::Spliced(splices) = rewrite(text, &change).unwrap() else { panic!("gone") };
+    let change = FileChange { changed: [(start, BlobChange::Entries(entries))].into(), ..FileChange::default() };
+    let RewrittenFile::Spliced(splices) = rewrite(text, &change).unwrap() else { panic!("gone") };
     String::from_utf8(apply(text.as_bytes(), &splices).unwrap()).unwrap()
 }
 
@@ -160,10 +160,12 @@ fn several_changes_at_the_end_of_a_file_without_a_newline_are_made_together() {
         let starts: Vec<u64> = documents::find(text).unwrap().iter().map(|document| document.start as u64).collect();
         let removed = starts.into_iter().zip(removed).filter(|(_, removed)| *removed);
         let change =
-            FileChange { changed: removed.map(|(at, _)| (at, Change::Remove)).collect(), ..FileChange::default() };
+            FileChange { changed: removed.map(|(at, _)| (at, BlobChange::Remove)).collect(), ..FileChange::default() };
         let new = match rewrite(text, &change).unwrap() {
-            Rewritten::Spliced(splices) => Some(String::from_utf8(apply(text.as_bytes(), &splices).unwrap()).unwrap()),
-            Rewritten::Deleted => None,
+            RewrittenFile::Spliced(splices) => {
+                Some(String::from_utf8(apply(text.as_bytes(), &splices).unwrap()).unwrap())
+            }
+            RewrittenFile::Deleted => None,
         };
         assert_eq!(new.as_deref(), left);
     }
@@ -201,7 +203,7 @@ fn json_is_written_like_the_json_around_it() {
 #[test]
 fn aliases_are_not_changed() {
     let text = "x: &x [{name: a}]\nentries: *x\n";
-    let change = Change::Entries(vec![entry("b")]);
+    let change = BlobChange::Entries(vec![entry("b")]);
     let change = FileChange { changed: [(0, change)].into(), ..FileChange::default() };
     assert!(rewrite(text, &change).unwrap_err().help.unwrap().contains("aliases"));
 }
@@ -219,9 +221,9 @@ proptest::proptest! {
         let text = if json { format!("{{\"entries\": [{text}]}}") } else { format!("entries:\n{text}") };
         for document in documents::find(&text).unwrap_or_default() {
             let entries = vec![entry("a r=b s=x,y"), entry("c R=<1")];
-            let changed = [(document.start as u64, Change::Entries(entries))].into();
+            let changed = [(document.start as u64, BlobChange::Entries(entries))].into();
             let change = FileChange { changed, ..FileChange::default() };
-            if let Ok(Rewritten::Spliced(splices)) = rewrite(&text, &change)
+            if let Ok(RewrittenFile::Spliced(splices)) = rewrite(&text, &change)
                 && let Some(new) = apply(text.as_bytes(), &splices)
             {
                 proptest::prop_assert!(String::from_utf8(new).is_ok());

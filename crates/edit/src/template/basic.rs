@@ -6,13 +6,13 @@ use fbc::blob::BUNDLE;
 use fbc::json::{Raw, Text};
 use fbc::{Blob, BlobContent, Fbc, Limits};
 
-use super::{Bundles, Error};
+use super::{Bundles, TemplateError};
 
 /// The number of bundles that are requested, and held in memory, at a time.
 const BATCH_SIZE: usize = 64;
 
 /// Replaces the entries that name images with the bundles; all other entries stay unchanged.
-pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, TemplateError> {
     super::check(fbc::template::BASIC, document)?;
     let fbc = Fbc::default();
     let entries = super::entries(document, &fbc, limits)?;
@@ -20,7 +20,11 @@ pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'
 }
 
 /// Does the same for the legacy form of the template, whose entries are separate documents.
-pub(super) fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+pub(super) fn render_plain(
+    documents: &[Text],
+    limits: &Limits,
+    bundles: &mut Bundles<'_>,
+) -> Result<Fbc, TemplateError> {
     let fbc = Fbc::default();
     let documents = documents.iter().map(Text::raw);
     let entries = super::blobs(documents, "documents", &fbc, limits)?;
@@ -33,7 +37,7 @@ fn render_entries(
     list: &str,
     limits: &Limits,
     bundles: &mut Bundles<'_>,
-) -> Result<Fbc, Error> {
+) -> Result<Fbc, TemplateError> {
     // Fetching bundles takes time, so faults of the template itself are reported first.
     let faults = entries.iter().enumerate().filter_map(|(index, (entry, blob))| {
         let excess = excess(*entry, blob)?;
@@ -41,14 +45,14 @@ fn render_entries(
     });
     let faults: Vec<String> = faults.collect();
     if !faults.is_empty() {
-        return Err(Error::Entries(faults));
+        return Err(TemplateError::Entries(faults));
     }
     fill_in(entries.into_iter().map(|(_, blob)| blob).collect(), &mut fbc, limits, bundles)?;
     Ok(fbc)
 }
 
 /// Adds blobs to `fbc`, replacing those that only name an image with the bundle.
-fn fill_in(blobs: Vec<Blob>, fbc: &mut Fbc, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<(), Error> {
+fn fill_in(blobs: Vec<Blob>, fbc: &mut Fbc, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<(), TemplateError> {
     let images: Vec<String> = blobs.iter().filter_map(image).map(str::to_owned).collect();
     let mut ahead = images.chunks(BATCH_SIZE);
     let mut fetched = HashMap::new();

@@ -28,7 +28,7 @@ pub struct Component {
     /// The file, relative to that directory.
     pub output: PathBuf,
     /// How to generate it.
-    pub builder: Builder,
+    pub builder: ComponentBuilder,
 }
 
 impl Component {
@@ -40,7 +40,7 @@ impl Component {
 
 /// How to generate a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Builder {
+pub enum ComponentBuilder {
     /// From a basic template.
     Basic(String),
     /// From a semver template.
@@ -59,11 +59,11 @@ pub enum Builder {
 /// All faults of the two files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
-pub struct CompositeError(pub Vec<String>);
+pub struct CompositeFaults(pub Vec<String>);
 
 /// Why a component cannot be planned.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum ComponentFault {
     #[error("unknown catalog {}", quote(.0))]
     Catalog(String),
     #[error("{}: config has no {}", quote(schema), quote(name))]
@@ -133,7 +133,7 @@ pub enum ComponentError {
         /// The file.
         file: PathBuf,
         /// The cause.
-        source: super::Error,
+        source: super::TemplateError,
     },
     /// A program cannot be run, or failed.
     #[error("command {command:?}: {source}")]
@@ -149,7 +149,7 @@ pub enum ComponentError {
         /// The program.
         command: String,
         /// The cause.
-        source: super::Error,
+        source: super::TemplateError,
     },
 }
 
@@ -177,12 +177,12 @@ impl Component {
             }
         };
         match &self.builder {
-            Builder::Basic(file) => {
+            ComponentBuilder::Basic(file) => {
                 let (file, text) = read(file)?;
                 super::render_basic(&text, limits, &mut super::relative_to(&file, bundles))
                     .map_err(|source| ComponentError::Template { file: file.clone(), source })
             }
-            Builder::Semver(file) => {
+            ComponentBuilder::Semver(file) => {
                 let (file, text) = read(file)?;
                 let template = Template::parse(&text, limits).map_err(|source| ComponentError::Syntax {
                     file: file.clone(),
@@ -192,11 +192,11 @@ impl Component {
                 super::render(&template, TemplateKind::Semver, limits, &mut super::relative_to(&file, bundles))
                     .map_err(|source| ComponentError::Template { file: file.clone(), source })
             }
-            Builder::Raw(file) => {
+            ComponentBuilder::Raw(file) => {
                 let (file, text) = read(file)?;
                 super::load_text(&text, limits).map_err(|source| ComponentError::Template { file, source })
             }
-            Builder::Custom { command, args } => {
+            ComponentBuilder::Custom { command, args } => {
                 let text = inputs
                     .output_of(command, args, &self.working_dir)
                     .map_err(|source| ComponentError::Command { command: command.clone(), source })?;
@@ -208,7 +208,7 @@ impl Component {
 }
 
 /// The settings of a catalog.
-struct Target {
+struct CompositeCatalog {
     working_dir: PathBuf,
     builders: Vec<String>,
 }
@@ -217,12 +217,12 @@ struct Target {
 ///
 /// # Errors
 /// Fails with all faults of the files.
-pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Component>, CompositeError> {
+pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Component>, CompositeFaults> {
     let mut faults = Vec::new();
     check("catalogs file", catalogs, CATALOGS_SCHEMA, CATALOGS, &mut faults);
     check("composite file", composite, COMPOSITE_SCHEMA, COMPOSITE, &mut faults);
     if !faults.is_empty() {
-        return Err(CompositeError(faults));
+        return Err(CompositeFaults(faults));
     }
     let targets = targets(catalogs.raw(), &mut faults);
     let mut components = Vec::new();
@@ -242,7 +242,7 @@ pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Com
     if components.is_empty() && faults.is_empty() {
         faults.push("composite file: no components".to_owned());
     }
-    if faults.is_empty() { Ok(components) } else { Err(CompositeError(faults)) }
+    if faults.is_empty() { Ok(components) } else { Err(CompositeFaults(faults)) }
 }
 
 fn check(file: &str, template: &Template<'_>, schema: &str, shape: Shape, faults: &mut Vec<String>) {
@@ -255,7 +255,7 @@ fn check(file: &str, template: &Template<'_>, schema: &str, shape: Shape, faults
     }
 }
 
-fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, Target> {
+fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, CompositeCatalog> {
     let mut targets = BTreeMap::new();
     for (index, item) in items(catalogs, "catalogs").enumerate() {
         let name = text(item, "name");
@@ -265,53 +265,54 @@ fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, Targ
             faults.push(format!("catalogs[{index}]: \"name\" is missing"));
         } else if working_dir.is_empty() {
             faults.push(format!("catalogs[{index}]: \"destination.workingDir\" is missing"));
-        } else if targets.insert(name.clone(), Target { working_dir: working_dir.into(), builders }).is_some() {
+        } else if targets.insert(name.clone(), CompositeCatalog { working_dir: working_dir.into(), builders }).is_some()
+        {
             faults.push(format!("catalogs[{index}]: duplicate catalog {}", quote(&name)));
         }
     }
     targets
 }
 
-fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Component, Fault> {
+fn component(item: Raw<'_>, targets: &BTreeMap<String, CompositeCatalog>) -> Result<Component, ComponentFault> {
     let catalog = text(item, "name");
-    let target = targets.get(&catalog).ok_or_else(|| Fault::Catalog(catalog.clone()))?;
+    let target = targets.get(&catalog).ok_or_else(|| ComponentFault::Catalog(catalog.clone()))?;
     let template = item.get("strategy").and_then(|strategy| strategy.get("template"));
     let schema = template.map(|template| text(template, "schema")).unwrap_or_default();
     let config = template.and_then(|template| template.get("config"));
     let field = |name: &str| match config.map(|config| text(config, name)).unwrap_or_default() {
-        value if value.is_empty() => Err(Fault::Field { schema: schema.clone(), name: name.to_owned() }),
+        value if value.is_empty() => Err(ComponentFault::Field { schema: schema.clone(), name: name.to_owned() }),
         value => Ok(value),
     };
     let builder = match &*schema {
-        "olm.builder.basic" => Builder::Basic(field("input")?),
-        "olm.builder.semver" => Builder::Semver(field("input")?),
-        "olm.builder.raw" => Builder::Raw(field("input")?),
+        "olm.builder.basic" => ComponentBuilder::Basic(field("input")?),
+        "olm.builder.semver" => ComponentBuilder::Semver(field("input")?),
+        "olm.builder.raw" => ComponentBuilder::Raw(field("input")?),
         "olm.builder.custom" => {
             let args = config.into_iter().flat_map(|config| items(config, "args"));
-            Builder::Custom {
+            ComponentBuilder::Custom {
                 command: field("command")?,
                 args: args.filter_map(Raw::as_str).map(|it| it.into_owned()).collect(),
             }
         }
-        "" => return Err(Fault::NoSchema),
-        _ => return Err(Fault::Builder(schema)),
+        "" => return Err(ComponentFault::NoSchema),
+        _ => return Err(ComponentFault::Builder(schema)),
     };
     if !target.builders.contains(&schema) {
-        return Err(Fault::NotAllowed { catalog, schema });
+        return Err(ComponentFault::NotAllowed { catalog, schema });
     }
     let path = item.get("destination").map(|it| text(it, "path")).unwrap_or_default();
     let (path, output) = (below("destination.path", &path)?, below("output", &field("output")?)?);
     if output.file_name().is_none() {
-        return Err(Fault::Output);
+        return Err(ComponentFault::Output);
     }
     Ok(Component { catalog, working_dir: target.working_dir.clone(), path, output, builder })
 }
 
 /// Returns a path that stays below its base directory.
-fn below(name: &'static str, path: &str) -> Result<PathBuf, Fault> {
+fn below(name: &'static str, path: &str) -> Result<PathBuf, ComponentFault> {
     let leads_out = |step: Step<'_>| !matches!(step, Step::Normal(_) | Step::CurDir);
     if Path::new(path).components().any(leads_out) || path.contains('\0') {
-        return Err(Fault::Outside { name, path: path.to_owned() });
+        return Err(ComponentFault::Outside { name, path: path.to_owned() });
     }
     Ok(normal(Path::new(path)))
 }
@@ -363,7 +364,7 @@ mod tests {
             ("beside/raw.yaml", "schema: olm.package\nname: bar\n"),
             ("beside/broken.yaml", "a: [\n"),
         ]);
-        let rendered = |working_dir: &str, builder: Builder| {
+        let rendered = |working_dir: &str, builder: ComponentBuilder| {
             let component = Component {
                 catalog: "first".into(),
                 working_dir: working_dir.into(),
@@ -377,15 +378,15 @@ mod tests {
                 Err(error) => error.to_string(),
             }
         };
-        assert_eq!(rendered("one", Builder::Raw("raw.yaml".into())), "foo");
-        assert_eq!(rendered("two", Builder::Raw("raw.yaml".into())), "bar");
-        let missing = rendered("two", Builder::Basic("none.yaml".into()));
+        assert_eq!(rendered("one", ComponentBuilder::Raw("raw.yaml".into())), "foo");
+        assert_eq!(rendered("two", ComponentBuilder::Raw("raw.yaml".into())), "bar");
+        let missing = rendered("two", ComponentBuilder::Basic("none.yaml".into()));
         assert_eq!(missing, "input \"none.yaml\" not found: neither two/none.yaml nor beside/none.yaml is a file");
-        let broken = rendered("two", Builder::Semver("broken.yaml".into()));
+        let broken = rendered("two", ComponentBuilder::Semver("broken.yaml".into()));
         assert!(broken.starts_with("beside/broken.yaml:"), "{broken}");
         let run = |command: &str, args: &[&str]| {
             let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-            rendered("two", Builder::Custom { command: command.into(), args })
+            rendered("two", ComponentBuilder::Custom { command: command.into(), args })
         };
         assert_eq!(run("echo", &["{schema: olm.package,", "name: baz}"]), "baz");
         assert_eq!(run("none", &[]), "command \"none\": no such program in two");

@@ -10,7 +10,7 @@ use super::substitutes::SubstitutesError;
 
 /// The reason why a template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum TemplateError {
     /// The template has no schema.
     #[error("template input missing required 'schema' field")]
     MissingSchema,
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// Several errors.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Several(Vec<Error>),
+    Several(Vec<TemplateError>),
     /// An error of a semver template.
     #[error("render: {0}")]
     Semver(Box<SemverError>),
@@ -60,36 +60,38 @@ pub enum Error {
 
 /// The location of a fault in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum TemplatePlace {
     /// At a field: `stable.bundles[0].image`.
     Field(String),
     /// At this text.
     Text(String),
 }
 
-impl Error {
+impl TemplateError {
     /// Returns all faults with their locations, where known.
-    fn faults(&self) -> Vec<(String, Option<Place>)> {
+    fn faults(&self) -> Vec<(String, Option<TemplatePlace>)> {
         let place = match self {
-            Error::Several(errors) => return errors.iter().flat_map(Error::faults).collect(),
-            Error::Entries(faults) => {
+            TemplateError::Several(errors) => return errors.iter().flat_map(TemplateError::faults).collect(),
+            TemplateError::Entries(faults) => {
                 let fault = |fault: &String| {
                     let field = fault.split(':').next().filter(|field| field.starts_with("entries["));
-                    (fault.clone(), field.map(|field| Place::Field(field.to_owned())))
+                    (fault.clone(), field.map(|field| TemplatePlace::Field(field.to_owned())))
                 };
                 return faults.iter().map(fault).collect();
             }
-            Error::Bundle { reference, .. } => Some(Place::Text(reference.clone())),
-            Error::Fields(message) => message
+            TemplateError::Bundle { reference, .. } => Some(TemplatePlace::Text(reference.clone())),
+            TemplateError::Fields(message) => message
                 .split_once("into field \"")
                 .and_then(|(_, rest)| rest.split_once('"'))
-                .map(|(field, _)| Place::Field(field.to_owned())),
-            Error::Semver(error) => match &**error {
-                SemverError::UnknownField { field, .. } => Some(Place::Field(field.clone())),
+                .map(|(field, _)| TemplatePlace::Field(field.to_owned())),
+            TemplateError::Semver(error) => match &**error {
+                SemverError::UnknownField { field, .. } => Some(TemplatePlace::Field(field.clone())),
                 _ => None,
             },
-            Error::WrongSchema { .. } | Error::UnknownSchema(_) => Some(Place::Field("schema".into())),
-            Error::MissingSchema | Error::Syntax { .. } | Error::Substitutes(_) => None,
+            TemplateError::WrongSchema { .. } | TemplateError::UnknownSchema(_) => {
+                Some(TemplatePlace::Field("schema".into()))
+            }
+            TemplateError::MissingSchema | TemplateError::Syntax { .. } | TemplateError::Substitutes(_) => None,
         };
         vec![(self.to_string(), place)]
     }
@@ -100,8 +102,8 @@ impl Error {
         let file = if file == "-" { "<stdin>" } else { file };
         let described = self.faults().into_iter().map(|(message, place)| {
             let offset = place.and_then(|place| match place {
-                Place::Field(field) => spans.as_ref()?.find_or_ancestor(&steps(&field)).map(|span| span.start),
-                Place::Text(words) => std::str::from_utf8(text).ok()?.find(&words),
+                TemplatePlace::Field(field) => spans.as_ref()?.find_or_ancestor(&steps(&field)).map(|span| span.start),
+                TemplatePlace::Text(words) => std::str::from_utf8(text).ok()?.find(&words),
             });
             match offset {
                 Some(offset) => {
@@ -156,17 +158,17 @@ impl SupplyError {
     }
 }
 
-impl From<SemverError> for Error {
-    fn from(error: SemverError) -> Error {
+impl From<SemverError> for TemplateError {
+    fn from(error: SemverError) -> TemplateError {
         match error {
             SemverError::Template(error) => error,
-            error => Error::Semver(Box::new(error)),
+            error => TemplateError::Semver(Box::new(error)),
         }
     }
 }
 
-impl From<SubstitutesError> for Error {
-    fn from(error: SubstitutesError) -> Error {
-        Error::Substitutes(Box::new(error))
+impl From<SubstitutesError> for TemplateError {
+    fn from(error: SubstitutesError) -> TemplateError {
+        TemplateError::Substitutes(Box::new(error))
     }
 }

@@ -13,9 +13,9 @@ mod sample;
 mod semver;
 mod substitutes;
 
-pub use error::{Error, SupplyError, line_of};
+pub use error::{SupplyError, TemplateError, line_of};
 pub use semver::SemverError;
-pub use substitutes::{Reason, SubstitutesError};
+pub use substitutes::{SubstitutesError, SubstitutionError};
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path as FilePath;
@@ -54,19 +54,19 @@ impl<'a> Template<'a> {
     ///
     /// # Errors
     /// Fails if there is no schema, or if it is not that of a template.
-    pub fn kind(&self) -> Result<TemplateKind, Error> {
+    pub fn kind(&self) -> Result<TemplateKind, TemplateError> {
         let schema = self.schema()?;
         if schema.is_empty() {
-            return Err(Error::MissingSchema);
+            return Err(TemplateError::MissingSchema);
         }
-        TemplateKind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or(Error::UnknownSchema(schema))
+        TemplateKind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or(TemplateError::UnknownSchema(schema))
     }
 
     /// Returns the schema of the template, possibly empty.
     ///
     /// # Errors
     /// Fails if it is not a string.
-    pub fn schema(&self) -> Result<String, Error> {
+    pub fn schema(&self) -> Result<String, TemplateError> {
         check(Shape::Object(&[("schema", Shape::Str)]), self.raw())?;
         Ok(self.raw().get("schema").and_then(Raw::as_str).unwrap_or_default().into_owned())
     }
@@ -107,10 +107,10 @@ pub fn render(
     kind: TemplateKind,
     limits: &Limits,
     bundles: &mut Bundles<'_>,
-) -> Result<Fbc, Error> {
+) -> Result<Fbc, TemplateError> {
     let found = template.schema()?;
     if found != kind.schema() {
-        return Err(Error::WrongSchema { found, expected: kind.schema() });
+        return Err(TemplateError::WrongSchema { found, expected: kind.schema() });
     }
     match kind {
         TemplateKind::Basic => basic::render(template.raw(), limits, bundles),
@@ -129,8 +129,8 @@ pub fn is_plain(template: &Template<'_>) -> bool {
 ///
 /// # Errors
 /// Fails as [`render`] does, or if the text cannot be parsed.
-pub fn render_basic(text: &[u8], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
-    let broken = |source: StreamError| Error::Syntax { line: line_of(text, source.offset), source };
+pub fn render_basic(text: &[u8], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, TemplateError> {
+    let broken = |source: StreamError| TemplateError::Syntax { line: line_of(text, source.offset), source };
     let template = Template::parse(text, limits).map_err(broken)?;
     match is_plain(&template) {
         true => basic::render_plain(&stream::documents(text, limits).map_err(broken)?, limits, bundles),
@@ -162,9 +162,9 @@ pub fn relative_to<'a>(
 ///
 /// # Errors
 /// Fails if the text cannot be parsed, or if some documents are not blobs, and reports all of them.
-pub fn load_text(text: &[u8], limits: &Limits) -> Result<Fbc, Error> {
+pub fn load_text(text: &[u8], limits: &Limits) -> Result<Fbc, TemplateError> {
     let documents = stream::documents(text, limits)
-        .map_err(|source| Error::Syntax { line: line_of(text, source.offset), source })?;
+        .map_err(|source| TemplateError::Syntax { line: line_of(text, source.offset), source })?;
     load_blobs(&documents, limits)
 }
 
@@ -172,7 +172,7 @@ pub fn load_text(text: &[u8], limits: &Limits) -> Result<Fbc, Error> {
 ///
 /// # Errors
 /// Fails if some are not blobs, and reports all of them.
-fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
+fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, TemplateError> {
     let mut fbc = Fbc::default();
     let bundle_blob = blobs(documents.iter().map(Text::raw), "documents", &fbc, limits)?;
     bundle_blob.into_iter().for_each(|(_, blob)| fbc.push(blob));
@@ -180,12 +180,12 @@ fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
 }
 
 /// Checks the field types of a template.
-fn check(shape: Shape, document: Raw<'_>) -> Result<(), Error> {
-    shape.check(document, &JsonPath::default()).map_err(|mismatch| Error::Fields(mismatch.to_string()))
+fn check(shape: Shape, document: Raw<'_>) -> Result<(), TemplateError> {
+    shape.check(document, &JsonPath::default()).map_err(|mismatch| TemplateError::Fields(mismatch.to_string()))
 }
 
 /// Converts the entries of a template to blobs, and reports all invalid ones.
-fn entries<'a>(document: Raw<'a>, fbc: &Fbc, limits: &Limits) -> Result<Vec<(Raw<'a>, Blob)>, Error> {
+fn entries<'a>(document: Raw<'a>, fbc: &Fbc, limits: &Limits) -> Result<Vec<(Raw<'a>, Blob)>, TemplateError> {
     blobs(document.get("entries").into_iter().flat_map(Raw::items), "entries", fbc, limits)
 }
 
@@ -195,7 +195,7 @@ fn blobs<'a>(
     list: &str,
     fbc: &Fbc,
     limits: &Limits,
-) -> Result<Vec<(Raw<'a>, Blob)>, Error> {
+) -> Result<Vec<(Raw<'a>, Blob)>, TemplateError> {
     let mut blobs = Vec::new();
     let mut faults = Vec::new();
     for (index, item) in items.enumerate() {
@@ -204,7 +204,7 @@ fn blobs<'a>(
             Err(error) => faults.push(format!("{list}[{index}]: {error}")),
         }
     }
-    if faults.is_empty() { Ok(blobs) } else { Err(Error::Entries(faults)) }
+    if faults.is_empty() { Ok(blobs) } else { Err(TemplateError::Entries(faults)) }
 }
 
 /// Wraps the documents of a catalog in a template. A basic template contains only the image of each bundle; any other
@@ -232,7 +232,7 @@ pub fn convert(kind: TemplateKind, documents: &[Text]) -> Text {
 }
 
 /// Bundles by reference.
-type Supply = HashMap<String, Result<Vec<RenderedBundle>, Error>>;
+type Supply = HashMap<String, Result<Vec<RenderedBundle>, TemplateError>>;
 
 /// Requests the bundles of references.
 fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r str>) -> Supply {
@@ -244,7 +244,8 @@ fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r
     let mut answers = bundles(&references).into_iter();
     let supply = references.into_iter().map(|reference| {
         let answer = answers.next().unwrap_or_else(|| Err(SupplyError::missing()));
-        let failed = |error: SupplyError| Error::Bundle { reference: reference.to_owned(), message: error.to_string() };
+        let failed =
+            |error: SupplyError| TemplateError::Bundle { reference: reference.to_owned(), message: error.to_string() };
         (reference.to_owned(), answer.map_err(failed))
     });
     supply.collect()
@@ -254,7 +255,7 @@ fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r
 fn fetch_all<'r>(
     bundles: &mut Bundles<'_>,
     references: impl IntoIterator<Item = &'r str> + Clone,
-) -> Result<HashMap<String, Vec<RenderedBundle>>, Error> {
+) -> Result<HashMap<String, Vec<RenderedBundle>>, TemplateError> {
     let mut supply = fetch(bundles, references.clone());
     let mut found = HashMap::new();
     let mut missing = Vec::new();
@@ -271,14 +272,14 @@ fn fetch_all<'r>(
     match missing.len() {
         0 => Ok(found),
         1 => Err(missing.remove(0)),
-        _ => Err(Error::Several(missing)),
+        _ => Err(TemplateError::Several(missing)),
     }
 }
 
 /// Converts a rendered bundle to a blob.
-fn bundle_blob(fbc: &Fbc, reference: &str, json: &str, limits: &Limits) -> Result<Blob, Error> {
+fn bundle_blob(fbc: &Fbc, reference: &str, json: &str, limits: &Limits) -> Result<Blob, TemplateError> {
     fbc.generated_blob(json, limits)
-        .map_err(|error| Error::Bundle { reference: reference.to_owned(), message: error.to_string() })
+        .map_err(|error| TemplateError::Bundle { reference: reference.to_owned(), message: error.to_string() })
 }
 
 #[cfg(test)]

@@ -18,15 +18,15 @@ use fbc::template::SEMVER;
 use fbc::version::Version;
 use fbc::{BlobContent, Fbc, Limits, base64};
 
-use super::{Bundles, Error, Template};
-use channels::{Archetypes, Member, Stream};
+use super::{Bundles, Template, TemplateError};
+use channels::{ArchetypeBundle, Archetypes, ChannelNaming};
 
 /// The reason why a semver template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SemverError {
     /// An error that all templates share.
     #[error(transparent)]
-    Template(#[from] Error),
+    Template(#[from] TemplateError),
     /// An object has a duplicate key.
     #[error("line {line}: key {} already set in map", quote(key))]
     RepeatedKey {
@@ -160,8 +160,8 @@ pub(super) fn render(template: &Template<'_>, limits: &Limits, bundles: &mut Bun
 
 /// The settings of a template.
 struct Spec {
-    streams: Vec<Stream>,
-    preference: Stream,
+    streams: Vec<ChannelNaming>,
+    preference: ChannelNaming,
     /// The images of each archetype.
     archetypes: Archetypes<String>,
 }
@@ -176,21 +176,21 @@ impl Spec {
         super::check(SEMVER, document)?;
         let generated = |name| document.get(name).and_then(Raw::as_bool).unwrap_or_default();
         let streams = match (generated("generateMajorChannels"), generated("generateMinorChannels")) {
-            (true, true) => vec![Stream::Major, Stream::Minor],
-            (true, false) => vec![Stream::Major],
-            (false, _) => vec![Stream::Minor],
+            (true, true) => vec![ChannelNaming::Major, ChannelNaming::Minor],
+            (true, false) => vec![ChannelNaming::Major],
+            (false, _) => vec![ChannelNaming::Minor],
         };
         let preference = document.get("defaultChannelTypePreference").and_then(Raw::as_str).unwrap_or_default();
         let preference = match &*preference {
-            "" if streams.contains(&Stream::Minor) => Stream::Minor,
-            "" | "major" => Stream::Major,
-            "minor" => Stream::Minor,
+            "" if streams.contains(&ChannelNaming::Minor) => ChannelNaming::Minor,
+            "" | "major" => ChannelNaming::Major,
+            "minor" => ChannelNaming::Minor,
             other => return Err(SemverError::UnknownPreference(other.to_owned())),
         };
         if !streams.contains(&preference) {
             let (preference, generate) = match preference {
-                Stream::Major => ("major", "Major"),
-                Stream::Minor => ("minor", "Minor"),
+                ChannelNaming::Major => ("major", "Major"),
+                ChannelNaming::Minor => ("minor", "Minor"),
             };
             return Err(SemverError::PreferenceMismatch { preference, generate });
         }
@@ -290,7 +290,7 @@ fn members<'a>(
     images: &[String],
     fetched: &'a HashMap<&str, Fetched>,
     package: &mut Option<Box<str>>,
-) -> Result<Vec<Member<'a>>, SemverError> {
+) -> Result<Vec<ArchetypeBundle<'a>>, SemverError> {
     let mut names = HashSet::new();
     let mut members = Vec::new();
     for bundle in images.iter().filter_map(|image| fetched.get(&**image)) {
@@ -303,7 +303,7 @@ fn members<'a>(
         if !names.insert(&*bundle.name) {
             return Err(SemverError::DuplicateBundle(bundle.name.to_string()));
         }
-        members.push(Member { name: &bundle.name, version });
+        members.push(ArchetypeBundle { name: &bundle.name, version });
     }
     members.sort_by(|a, b| a.version.cmp_precedence(b.version));
     let clashes = members.windows(2).filter(|pair| pair[0].version.cmp_precedence(pair[1].version).is_eq());

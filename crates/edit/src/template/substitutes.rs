@@ -15,7 +15,7 @@ use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 use fbc::{Blob, BlobContent, Fbc, Limits, LoadReport, Problem, property};
 
-use super::{Bundles, Error, RenderedBundle};
+use super::{Bundles, RenderedBundle, TemplateError};
 
 /// The CSV annotation of a bundle that substitutes for another.
 const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
@@ -25,7 +25,7 @@ const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 pub enum SubstitutesError {
     /// An error that all templates share.
     #[error(transparent)]
-    Template(#[from] Error),
+    Template(#[from] TemplateError),
     /// The entries are not a valid catalog.
     #[error("entries are not valid FBC: {0}")]
     Entries(String),
@@ -51,13 +51,13 @@ pub enum SubstitutesError {
         /// The image of the substitute.
         name: String,
         /// The reason.
-        reason: Reason,
+        reason: SubstitutionError,
     },
 }
 
 /// The reason why a substitution fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum SubstitutionError {
     /// The image is empty.
     #[error("substitution name cannot be empty")]
     NoName,
@@ -69,7 +69,7 @@ pub enum Reason {
     Same,
     /// The image cannot be rendered.
     #[error(transparent)]
-    Template(Box<Error>),
+    Template(Box<TemplateError>),
     /// The image contains no bundle.
     #[error("the image holds no bundle")]
     NoBundle,
@@ -100,15 +100,15 @@ pub enum Reason {
     Io(String),
 }
 
-impl From<Error> for Reason {
-    fn from(error: Error) -> Reason {
-        Reason::Template(Box::new(error))
+impl From<TemplateError> for SubstitutionError {
+    fn from(error: TemplateError) -> SubstitutionError {
+        SubstitutionError::Template(Box::new(error))
     }
 }
 
-impl From<io::Error> for Reason {
-    fn from(error: io::Error) -> Reason {
-        Reason::Io(error.to_string())
+impl From<io::Error> for SubstitutionError {
+    fn from(error: io::Error) -> SubstitutionError {
+        SubstitutionError::Io(error.to_string())
     }
 }
 
@@ -154,9 +154,9 @@ fn substitutions(document: Raw<'_>) -> Result<Vec<Substitution>, SubstitutesErro
         let text = |field| item.get(field).and_then(Raw::as_str).unwrap_or_default().into_owned();
         let (name, base) = (text("name"), text("base"));
         let reason = match (&*name, &*base) {
-            ("", _) => Some(Reason::NoName),
-            (_, "") => Some(Reason::NoBase),
-            (name, base) if name == base => Some(Reason::Same),
+            ("", _) => Some(SubstitutionError::NoName),
+            (_, "") => Some(SubstitutionError::NoBase),
+            (name, base) if name == base => Some(SubstitutionError::Same),
             _ => None,
         };
         if let Some(reason) = reason {
@@ -179,16 +179,16 @@ fn substitute(
     name: &str,
     base: &str,
     limits: &Limits,
-    bundles: Result<Vec<RenderedBundle>, Error>,
-) -> Result<(), Reason> {
+    bundles: Result<Vec<RenderedBundle>, TemplateError>,
+) -> Result<(), SubstitutionError> {
     let is_base = |blob: &&Blob| &*blob.schema == fbc::blob::BUNDLE && &*blob.name == base;
-    let base_blob = fbc.blobs().iter().find(is_base).ok_or_else(|| Reason::UnknownBase(base.to_owned()))?;
-    let bundle = bundles?.into_iter().next().ok_or(Reason::NoBundle)?;
+    let base_blob = fbc.blobs().iter().find(is_base).ok_or_else(|| SubstitutionError::UnknownBase(base.to_owned()))?;
+    let bundle = bundles?.into_iter().next().ok_or(SubstitutionError::NoBundle)?;
     let blob = super::bundle_blob(fbc, name, &bundle.json, limits)?;
     let (base_version, base_release) = version_and_release(fbc, base_blob, limits)?;
     let (version, release) = version_and_release(fbc, &blob, limits)?;
     if cmp_version_release((&base_version, base_release.as_ref()), (&version, release.as_ref())).is_ge() {
-        return Err(Reason::NotLess { base: base.to_owned(), name: name.to_owned() });
+        return Err(SubstitutionError::NotLess { base: base.to_owned(), name: name.to_owned() });
     }
 
     let mut problems = Vec::new();
@@ -205,7 +205,7 @@ fn substitute(
     }
     catalog::inspect(Warnings::Off)(&blob, fbc.text(&blob, &mut buffer)?, &mut problems);
     fbc.push(blob);
-    invalid(fbc, problems).map_or(Ok(()), |message| Err(Reason::Invalid(message)))
+    invalid(fbc, problems).map_or(Ok(()), |message| Err(SubstitutionError::Invalid(message)))
 }
 
 /// Returns the entries of a channel with `substitute` in place of `base`, if the channel contains it.
@@ -238,8 +238,12 @@ fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
 /// Returns the sort key of a bundle.
 ///
 /// Before releases existed, build metadata distinguished rebuilt bundles, marked with an annotation.
-fn version_and_release(fbc: &Fbc, blob: &Blob, limits: &Limits) -> Result<(Version, Option<Release>), Reason> {
-    let failed = |reason: String| Reason::Version { bundle: blob.name.to_string(), reason };
+fn version_and_release(
+    fbc: &Fbc,
+    blob: &Blob,
+    limits: &Limits,
+) -> Result<(Version, Option<Release>), SubstitutionError> {
+    let failed = |reason: String| SubstitutionError::Version { bundle: blob.name.to_string(), reason };
     let properties = match &blob.content {
         BlobContent::Bundle(bundle) => bundle.package_properties.as_slice(),
         _ => &[],

@@ -11,7 +11,7 @@ use super::{Splice, lines};
 
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Document {
+pub(crate) struct TextDocument {
     /// The start offset, as in the origin of a blob.
     pub(crate) start: usize,
     /// The start of the content: after the separator that opens a YAML file.
@@ -24,7 +24,7 @@ pub(crate) struct Document {
     separated: Option<usize>,
 }
 
-impl Document {
+impl TextDocument {
     /// Returns the range of the content.
     pub(crate) fn range(&self) -> Range<usize> {
         self.body..self.end
@@ -32,13 +32,13 @@ impl Document {
 }
 
 /// Finds the documents of a file in the same way as loading does; `None` if the file cannot be parsed.
-pub(crate) fn find(text: &str) -> Option<Vec<Document>> {
+pub(crate) fn find(text: &str) -> Option<Vec<TextDocument>> {
     let found = documents::of(text.as_bytes(), MAX_DEPTH).ok()?;
     let ends = found.iter().skip(1).map(|next| next.start).chain([text.len()]);
     let found = found.iter().zip(ends).map(|(document, next)| {
         let json = document.format == Format::Json;
         let separated = (!json && next > document.end).then_some(next);
-        Document { start: document.start, body: document.body, end: document.end, json, separated }
+        TextDocument { start: document.start, body: document.body, end: document.end, json, separated }
     });
     Some(found.collect())
 }
@@ -92,7 +92,7 @@ pub(crate) fn without_last_newline(text: &str, ended: &str, mut splices: Vec<Spl
 /// Removes documents, selected by index in `documents`, with one separator each.
 ///
 /// Returns `None` if no document remains, so that the file must be deleted.
-pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Option<Vec<Splice>> {
+pub(crate) fn remove(text: &str, documents: &[TextDocument], removed: &[bool]) -> Option<Vec<Splice>> {
     if removed.iter().all(|removed| *removed) {
         return None;
     }
@@ -119,7 +119,7 @@ pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Op
 }
 
 /// Returns the start of the first document after the file header: comments followed by an empty line.
-fn after_header(text: &str, document: &Document) -> usize {
+fn after_header(text: &str, document: &TextDocument) -> usize {
     let mut at = document.body;
     let mut header = at;
     while !document.json && at < document.end {
@@ -137,7 +137,7 @@ fn after_header(text: &str, document: &Document) -> usize {
 /// Inserts a document after another one, in a file with this line ending.
 ///
 /// `new` is its text without a separator, terminated by a newline.
-pub(crate) fn insert(ending: &str, after: &Document, new: &str) -> Splice {
+pub(crate) fn insert(ending: &str, after: &TextDocument, new: &str) -> Splice {
     let new = new.trim_end_matches('\n').replace('\n', ending);
     let text = match after.json {
         true => format!("{ending}{new}"),

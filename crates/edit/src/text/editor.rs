@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::tree::Node;
+use super::tree::TreeNode;
 use super::{Splice, Unwritable, lines, scalar};
 
 /// A value to write.
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
+pub(crate) enum NewValue {
     Str(String),
-    List(Vec<Value>),
-    Map(Vec<(&'static str, Value)>),
+    List(Vec<NewValue>),
+    Map(Vec<(&'static str, NewValue)>),
 }
 
 /// Collects the changes of one document.
@@ -31,7 +31,7 @@ pub(crate) struct Editor<'t> {
 
 impl<'t> Editor<'t> {
     /// Creates an editor for the document `text` with the values of `root`.
-    pub(crate) fn new(text: &'t str, json: bool, root: &Node) -> Editor<'t> {
+    pub(crate) fn new(text: &'t str, json: bool, root: &TreeNode) -> Editor<'t> {
         let mut editor = Editor {
             text,
             json,
@@ -67,7 +67,7 @@ impl<'t> Editor<'t> {
     }
 
     /// Replaces a value with a string.
-    pub(crate) fn set_string(&mut self, node: &Node, text: &str, in_flow: bool) {
+    pub(crate) fn set_string(&mut self, node: &TreeNode, text: &str, in_flow: bool) {
         let old = &self.text[node.span.clone()];
         // Quotes that the old string needs are no style of the author, so the new one does without if it can.
         let needed = node.text().is_some_and(|text| scalar::yaml(text, in_flow, None) == old);
@@ -77,12 +77,12 @@ impl<'t> Editor<'t> {
     }
 
     /// Returns whether a collection is in flow style.
-    pub(crate) fn is_flow(&self, node: &Node) -> bool {
+    pub(crate) fn is_flow(&self, node: &TreeNode) -> bool {
         matches!(self.text.as_bytes().get(node.span.start), Some(b'[' | b'{'))
     }
 
     /// Removes members of a map, at least one of which remains.
-    pub(crate) fn remove_members(&mut self, map: &Node, removed: &[bool]) -> Result<(), Unwritable> {
+    pub(crate) fn remove_members(&mut self, map: &TreeNode, removed: &[bool]) -> Result<(), Unwritable> {
         let members = map.members();
         if self.is_flow(map) {
             let places: Vec<_> = members.iter().map(|member| member.key.start..member.value.span.end).collect();
@@ -105,7 +105,7 @@ impl<'t> Editor<'t> {
     }
 
     /// Inserts a member into a map after the one at `after`.
-    pub(crate) fn insert_member(&mut self, map: &Node, after: usize, key: &str, value: &Value) {
+    pub(crate) fn insert_member(&mut self, map: &TreeNode, after: usize, key: &str, value: &NewValue) {
         let members = map.members();
         let before = &members[after];
         if self.is_flow(map) {
@@ -124,19 +124,19 @@ impl<'t> Editor<'t> {
     /// Removes list items and inserts others, each with the index of the item before it.
     pub(crate) fn change_items(
         &mut self,
-        list: &Node,
+        list: &TreeNode,
         removed: &[bool],
-        added: &[(Option<usize>, Value)],
+        added: &[(Option<usize>, NewValue)],
     ) -> Result<(), Unwritable> {
         let items = list.items();
         if self.is_flow(list) {
             if removed.iter().all(|removed| *removed) {
                 if !(items.is_empty() && added.is_empty()) {
-                    let values: Vec<Value> = added.iter().map(|(_, value)| value.clone()).collect();
+                    let values: Vec<NewValue> = added.iter().map(|(_, value)| value.clone()).collect();
                     let indent = self.line_indent(list.span.start);
                     let multi_line =
                         self.unit.is_some() && (items.is_empty() || self.text[list.span.clone()].contains('\n'));
-                    let new = self.flow(&Value::List(values), multi_line.then_some(indent).as_deref());
+                    let new = self.flow(&NewValue::List(values), multi_line.then_some(indent).as_deref());
                     self.splice(list.span.clone(), new);
                 }
                 return Ok(());
@@ -160,7 +160,7 @@ impl<'t> Editor<'t> {
         for (after, value) in added {
             let mut text = " ".repeat(dash) + "- ";
             match value {
-                Value::Map(members) if !in_brackets => {
+                NewValue::Map(members) if !in_brackets => {
                     for (i, (key, value)) in members.iter().enumerate() {
                         if i > 0 {
                             text += self.ending;
@@ -186,7 +186,7 @@ impl<'t> Editor<'t> {
     /// Removes parts of a flow collection, with their commas.
     fn remove_in_flow(
         &mut self,
-        collection: &Node,
+        collection: &TreeNode,
         places: &[Range<usize>],
         removed: &[bool],
     ) -> Result<(), Unwritable> {
@@ -223,7 +223,7 @@ impl<'t> Editor<'t> {
     }
 
     /// Returns the lines of an item of a block list, with its comments.
-    fn lines_of(&self, item: &Node) -> Result<Range<usize>, Unwritable> {
+    fn lines_of(&self, item: &TreeNode) -> Result<Range<usize>, Unwritable> {
         let dash = self.dash(item)?;
         if !self.starts_line(dash) {
             return Err(Unwritable);
@@ -235,7 +235,7 @@ impl<'t> Editor<'t> {
     }
 
     /// Returns the offset of the dash before an item.
-    fn dash(&self, item: &Node) -> Result<usize, Unwritable> {
+    fn dash(&self, item: &TreeNode) -> Result<usize, Unwritable> {
         let before = self.text[..item.span.start].trim_end();
         if before.ends_with('-') { Ok(before.len() - 1) } else { Err(Unwritable) }
     }
@@ -264,7 +264,7 @@ impl<'t> Editor<'t> {
     }
 
     /// Returns the whitespace after commas.
-    fn gap(&self, collection: &Node, mut places: impl Iterator<Item = Range<usize>>) -> String {
+    fn gap(&self, collection: &TreeNode, mut places: impl Iterator<Item = Range<usize>>) -> String {
         let first = places.next().unwrap_or_default();
         let usual = || if self.spaced { " ".to_owned() } else { String::new() };
         let white = |text: &str| text.chars().all(char::is_whitespace).then(|| text.to_owned());
@@ -288,18 +288,18 @@ impl<'t> Editor<'t> {
     }
 
     /// Writes a value in flow style, on several lines if an indentation is given.
-    fn flow(&self, value: &Value, indent: Option<&str>) -> String {
+    fn flow(&self, value: &NewValue, indent: Option<&str>) -> String {
         let parts: Vec<String>;
         let inner = indent.map(|indent| format!("{indent}{}", self.unit.as_deref().unwrap_or_default()));
         let (open, close) = match value {
-            Value::Str(text) if self.json => return scalar::json(text),
-            Value::Str(text) => return scalar::yaml(text, true, None),
-            Value::List(items) => {
+            NewValue::Str(text) if self.json => return scalar::json(text),
+            NewValue::Str(text) => return scalar::yaml(text, true, None),
+            NewValue::List(items) => {
                 parts = items.iter().map(|item| self.flow(item, inner.as_deref())).collect();
                 ('[', ']')
             }
-            Value::Map(members) => {
-                let member = |(key, value): &(&str, Value)| self.flow_key(key) + &self.flow(value, inner.as_deref());
+            NewValue::Map(members) => {
+                let member = |(key, value): &(&str, NewValue)| self.flow_key(key) + &self.flow(value, inner.as_deref());
                 parts = members.iter().map(member).collect();
                 ('{', '}')
             }
@@ -314,24 +314,24 @@ impl<'t> Editor<'t> {
     }
 
     /// Writes a member at the end of an already indented line.
-    fn block_member(&self, key: &str, value: &Value, column: usize, out: &mut String) {
+    fn block_member(&self, key: &str, value: &NewValue, column: usize, out: &mut String) {
         *out += key;
         *out += ":";
         match value {
-            Value::Str(text) => *out += &format!(" {}", scalar::yaml(text, false, None)),
-            Value::List(items) if items.is_empty() => *out += " []",
-            Value::List(items) => {
+            NewValue::Str(text) => *out += &format!(" {}", scalar::yaml(text, false, None)),
+            NewValue::List(items) if items.is_empty() => *out += " []",
+            NewValue::List(items) => {
                 for item in items {
                     *out += self.ending;
                     *out += &" ".repeat(column + self.dashes);
                     *out += "- ";
                     match item {
-                        Value::Str(text) => *out += &scalar::yaml(text, false, None),
+                        NewValue::Str(text) => *out += &scalar::yaml(text, false, None),
                         other => *out += &self.flow(other, None),
                     }
                 }
             }
-            Value::Map(members) => {
+            NewValue::Map(members) => {
                 for (key, value) in members {
                     *out += self.ending;
                     *out += &" ".repeat(column + 2);

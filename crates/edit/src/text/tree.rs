@@ -8,33 +8,33 @@ use fbc::spans::{Spans, ValueAt, ValueKind};
 
 /// A value and its span.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub(crate) struct TreeNode {
     /// The span in the text of the document.
     pub(crate) span: Range<usize>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TreeValue,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub(crate) enum TreeValue {
     /// A string.
     Str(String),
-    List(Vec<Node>),
-    Map(Vec<Member>),
+    List(Vec<TreeNode>),
+    Map(Vec<TreeMember>),
     /// Anything else: a number, null, an alias.
     Other,
 }
 
 /// A member of a map.
 #[derive(Debug, Clone)]
-pub(crate) struct Member {
+pub(crate) struct TreeMember {
     pub(crate) key: Range<usize>,
     pub(crate) name: String,
-    pub(crate) value: Node,
+    pub(crate) value: TreeNode,
 }
 
-impl Node {
+impl TreeNode {
     /// Parses the text of a document; `None` if it is invalid.
-    pub(crate) fn parse(text: &str, json: bool) -> Option<Node> {
+    pub(crate) fn parse(text: &str, json: bool) -> Option<TreeNode> {
         let spans = match json {
             // Offsets count from the value, so the text must start with it.
             true if !text.starts_with(['{', '[']) => return None,
@@ -45,17 +45,17 @@ impl Node {
     }
 
     /// Returns the members of a map; empty for other kinds.
-    pub(crate) fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[TreeMember] {
         match &self.kind {
-            Kind::Map(members) => members,
+            TreeValue::Map(members) => members,
             _ => &[],
         }
     }
 
     /// Returns the items of a list; empty for other kinds.
-    pub(crate) fn items(&self) -> &[Node] {
+    pub(crate) fn items(&self) -> &[TreeNode] {
         match &self.kind {
-            Kind::List(items) => items,
+            TreeValue::List(items) => items,
             _ => &[],
         }
     }
@@ -70,41 +70,41 @@ impl Node {
     }
 
     /// Returns the value of the member called `name`.
-    pub(crate) fn get(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, name: &str) -> Option<&TreeNode> {
         self.position(name).map(|at| &self.members()[at].value)
     }
 
     /// Returns the content of a string.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Str(text) => Some(text),
+            TreeValue::Str(text) => Some(text),
             _ => None,
         }
     }
 
     /// Returns the string of the member called `name`, or an empty string.
     pub(crate) fn string(&self, name: &str) -> &str {
-        self.get(name).and_then(Node::text).unwrap_or_default()
+        self.get(name).and_then(TreeNode::text).unwrap_or_default()
     }
 }
 
 /// Builds a node from a value, recursively.
-fn node(value: ValueAt<'_>) -> Node {
+fn node(value: ValueAt<'_>) -> TreeNode {
     let kind = match value.value_kind() {
-        ValueKind::Str => Kind::Str(value.text().unwrap_or_default().to_owned()),
-        ValueKind::List => Kind::List(value.items().map(node).collect()),
-        ValueKind::Map => Kind::Map(value.members().map(|(key, value)| member(key, value)).collect()),
-        ValueKind::Other => Kind::Other,
+        ValueKind::Str => TreeValue::Str(value.text().unwrap_or_default().to_owned()),
+        ValueKind::List => TreeValue::List(value.items().map(node).collect()),
+        ValueKind::Map => TreeValue::Map(value.members().map(|(key, value)| member(key, value)).collect()),
+        ValueKind::Other => TreeValue::Other,
     };
-    Node { span: value.span(), kind }
+    TreeNode { span: value.span(), kind }
 }
 
-fn member(key: ValueAt<'_>, value: ValueAt<'_>) -> Member {
+fn member(key: ValueAt<'_>, value: ValueAt<'_>) -> TreeMember {
     let mut value = node(value);
     // A missing value is at the end of its key.
     if value.span.is_empty() {
         value.span = key.span().end..key.span().end;
     }
     // A key that is not a string never matches.
-    Member { key: key.span(), name: key.text().unwrap_or_default().to_owned(), value }
+    TreeMember { key: key.span(), name: key.text().unwrap_or_default().to_owned(), value }
 }

@@ -8,19 +8,19 @@ use fbc::scratch::TempFolder;
 use fbc::{Blob, Fbc, Limits, LoadOptions, Problem};
 use resolve::input::{CatalogInput, InputReader};
 
-use super::{EditableCatalog, NewFiles, TREE};
-use crate::changes::Changes;
+use super::{EditableCatalog, NewFileBlobs, TREE};
+use crate::changes::FileChanges;
 use crate::error::{EditError, InvalidEdit, in_path};
 use crate::outline::Outline;
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 use crate::verify::{BlobDigests, CatalogSnapshot, verify_only_planned_changes};
 
 /// The expected state of an edited catalog.
 pub(super) struct Expected<'a> {
     pub(super) before: &'a EditableCatalog,
     pub(super) outline: &'a Outline,
-    pub(super) changes: &'a Changes,
-    pub(super) new: &'a NewFiles,
+    pub(super) changes: &'a FileChanges,
+    pub(super) new: &'a NewFileBlobs,
 }
 
 /// Checks that the edited catalog of `root` in `staging` is valid, contains the planned changes, and is otherwise
@@ -58,7 +58,7 @@ pub(super) fn check(
     if differs.is_some() || !Outline::new(&fbc).agrees_with(outline) {
         let message = "the edit cannot be applied to the text of the files, so nothing was changed; \
              first replace anchors, merge keys and duplicate keys in the affected parts";
-        return Err(Refusal::new(message).into());
+        return Err(EditRefusal::new(message).into());
     }
     let source = reader.finish(&fbc);
     Ok((staging, source))

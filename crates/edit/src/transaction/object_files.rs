@@ -10,11 +10,11 @@ use fbc::json::Raw;
 use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, FileId, is_version_control};
 
-use super::{ChangedFile, EditableCatalog, NewContent, NewFiles};
-use crate::changes::Changes;
+use super::{ChangedFile, EditableCatalog, NewContent, NewFileBlobs};
+use crate::changes::FileChanges;
 use crate::error::{EditError, in_path};
 use crate::new_blob::{AttachedContent, NewBlob};
-use crate::rewrite::Change;
+use crate::rewrite::BlobChange;
 
 /// The name of the ignore files in a catalog.
 pub const IGNORE_FILE: &str = ".indexignore";
@@ -33,7 +33,11 @@ pub(super) struct Placed {
 ///
 /// If another file has the same path, the new file gets another name and the blob a new reference. The `.indexignore`
 /// file of each package lists its files, so that the folder can be copied unchanged.
-pub(super) fn place(catalog: &EditableCatalog, changes: &mut Changes, new: &mut NewFiles) -> Result<Placed, EditError> {
+pub(super) fn place(
+    catalog: &EditableCatalog,
+    changes: &mut FileChanges,
+    new: &mut NewFileBlobs,
+) -> Result<Placed, EditError> {
     let mut placing = Placing {
         root: &catalog.root,
         taken: new.keys().map(|path| (path.clone(), AttachedContent::Bytes(Vec::new()))).collect(),
@@ -162,13 +166,13 @@ impl Placing<'_> {
 /// Removes the files that only removed bundles refer to, and `.indexignore` files in otherwise empty directories.
 pub(super) fn remove(
     catalog: &EditableCatalog,
-    changes: &Changes,
+    changes: &FileChanges,
     used: &BTreeSet<PathBuf>,
     files: &mut Vec<ChangedFile>,
 ) -> Result<(), EditError> {
     let removed = |blob: &Blob| {
         let change = |(file, start): &(FileId, u64)| changes.files.get(file)?.changed.get(start);
-        blob.origin.as_ref().and_then(change) == Some(&Change::Remove)
+        blob.origin.as_ref().and_then(change) == Some(&BlobChange::Remove)
     };
     let mut gone: BTreeSet<PathBuf> = BTreeSet::new();
     let mut kept: BTreeSet<PathBuf> = used.clone();

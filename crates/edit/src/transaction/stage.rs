@@ -10,13 +10,13 @@ use rayon::prelude::*;
 use super::{ChangedFile, NewContent};
 use crate::error::{EditError, in_path};
 use crate::journal::keep_owner;
-use crate::refusal::Refusal;
+use crate::refusal::EditRefusal;
 
 /// Checks that an output directory is empty or absent.
 pub(super) fn check_empty(directory: &Path) -> Result<(), EditError> {
     match scratch::is_empty_or_absent(directory).map_err(|error| in_path(directory, error))? {
         true => Ok(()),
-        false => Err(Refusal::new(format!("output dir \"{}\" must be empty", directory.display())).into()),
+        false => Err(EditRefusal::new(format!("output dir \"{}\" must be empty", directory.display())).into()),
     }
 }
 

@@ -11,8 +11,8 @@ use fbc::json::Text;
 use fbc::{Blob, BlobContent, Fbc, FileId};
 
 use super::EditableCatalog;
-use crate::new_blob::{Attached, AttachedContent, NewBlob};
-use crate::refusal::Refusal;
+use crate::new_blob::{AttachedContent, AttachedFile, NewBlob};
+use crate::refusal::EditRefusal;
 use crate::rewrite;
 
 /// The original text of the blobs of a catalog that was catalog with its text. Reads each file once.
@@ -34,12 +34,12 @@ impl<'a> Texts<'a> {
     }
 
     /// Returns the text of a blob as JSON, and as YAML if the file is YAML.
-    pub(crate) fn of(&self, blob: usize) -> Result<NewBlob, Refusal> {
+    pub(crate) fn of(&self, blob: usize) -> Result<NewBlob, EditRefusal> {
         let fbc = &self.catalog.fbc;
         let blob = &fbc.blobs()[blob];
         let files = attached(self.catalog, blob)?;
         let mut buffer = TextBuffer::default();
-        let json = Text::from(fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?);
+        let json = Text::from(fbc.text(blob, &mut buffer).map_err(|error| EditRefusal::new(error.to_string()))?);
         let Some((id, start)) = blob.origin else { return Ok(NewBlob { files, ..NewBlob::json(json) }) };
         let mut texts = self.texts.borrow_mut();
         let TextFile { text, documents } = match texts.entry(id) {
@@ -55,24 +55,24 @@ impl<'a> Texts<'a> {
 }
 
 /// Returns the files that a blob refers to.
-fn attached(catalog: &EditableCatalog, blob: &Blob) -> Result<Vec<Attached>, Refusal> {
+fn attached(catalog: &EditableCatalog, blob: &Blob) -> Result<Vec<AttachedFile>, EditRefusal> {
     let BlobContent::Bundle(bundle) = &blob.content else { return Ok(Vec::new()) };
-    let mut files: Vec<Attached> = Vec::new();
+    let mut files: Vec<AttachedFile> = Vec::new();
     for (reference, below) in bundle.references.iter().zip(catalog.fbc.referenced(blob)) {
         if files.iter().any(|file| file.reference == **reference) {
             continue;
         }
         let path = catalog.root.join(below);
-        let bytes = fs::read(&path).map_err(|error| Refusal::new(format!("{}: {error}", path.display())))?;
-        files.push(Attached { reference: reference.to_string(), content: AttachedContent::copy_of(path, &bytes) });
+        let bytes = fs::read(&path).map_err(|error| EditRefusal::new(format!("{}: {error}", path.display())))?;
+        files.push(AttachedFile { reference: reference.to_string(), content: AttachedContent::copy_of(path, &bytes) });
     }
     Ok(files)
 }
 
 impl TextFile {
-    fn read(fbc: &Fbc, id: FileId) -> Result<TextFile, Refusal> {
+    fn read(fbc: &Fbc, id: FileId) -> Result<TextFile, EditRefusal> {
         let path = fbc.full_path_of(id).unwrap_or_default();
-        let wrong = |error: &dyn std::fmt::Display| Refusal::new(format!("{}: {error}", path.display()));
+        let wrong = |error: &dyn std::fmt::Display| EditRefusal::new(format!("{}: {error}", path.display()));
         let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
         let documents = rewrite::yaml_documents(&text).map_err(|refusal| wrong(&refusal))?;
         let text = if documents.is_empty() { String::new() } else { text };

@@ -11,7 +11,7 @@ use resolve::dependencies::{self, UnmetBundle};
 use resolve::input::{CandidateChannel, CatalogInput, InputReader};
 use resolve::pool::Pool;
 
-use super::{ChannelReport, Forbidden, Side, Unmet, check};
+use super::{ChannelReport, Forbidden, Unmet, UpgradeCatalog, check};
 use crate::outline::Outline;
 
 /// The catalogs on clusters.
@@ -47,8 +47,8 @@ pub fn compare(old: Offered<'_>, new: Offered<'_>) -> Vec<Vec<ChannelReport>> {
             }
         }
         check(
-            Side { outline: old_outline, forbidden: &forbidden(&old.sources[number]), unmet: &Unmet::new() },
-            Side { outline: new_outline, forbidden: &forbidden(&new.sources[number]), unmet: &unmet },
+            UpgradeCatalog { outline: old_outline, forbidden: &forbidden(&old.sources[number]), unmet: &Unmet::new() },
+            UpgradeCatalog { outline: new_outline, forbidden: &forbidden(&new.sources[number]), unmet: &unmet },
         )
     });
     compared.collect()

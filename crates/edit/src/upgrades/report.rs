@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{ChannelReport, Outcome, UpgradeStatus, regressions};
+use super::{ChannelReport, UpgradeOutcome, UpgradeStatus, regressions};
 
 /// The effects on clusters when one catalog replaces another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,9 +37,9 @@ pub struct BundleUpgrades {
     /// Its version, if the old catalog contains it.
     pub version: Option<String>,
     /// What the old catalog offers.
-    pub before: Offer,
+    pub before: CatalogOffer,
     /// What the new catalog offers.
-    pub now: Offer,
+    pub now: CatalogOffer,
     /// Whether the bundle loses its upgrade.
     pub regression: bool,
 }
@@ -47,7 +47,7 @@ pub struct BundleUpgrades {
 /// What a catalog offers to a cluster that runs a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Offer {
+pub struct CatalogOffer {
     /// The kind of the status.
     pub result: &'static str,
     /// The next bundle.
@@ -81,19 +81,19 @@ impl UpgradeReport {
 }
 
 impl BundleUpgrades {
-    fn new(outcome: &Outcome) -> BundleUpgrades {
+    fn new(outcome: &UpgradeOutcome) -> BundleUpgrades {
         BundleUpgrades {
             name: outcome.bundle.clone(),
             version: outcome.version.as_ref().map(ToString::to_string),
-            before: Offer::new(&outcome.before),
-            now: Offer::new(&outcome.now),
+            before: CatalogOffer::new(&outcome.before),
+            now: CatalogOffer::new(&outcome.now),
             regression: outcome.is_regression(),
         }
     }
 }
 
-impl Offer {
-    fn new(status: &UpgradeStatus) -> Offer {
+impl CatalogOffer {
+    fn new(status: &UpgradeStatus) -> CatalogOffer {
         let result = match status {
             UpgradeStatus::Latest => "latest",
             UpgradeStatus::Upgraded(_) => "upgraded",
@@ -111,6 +111,6 @@ impl Offer {
         };
         let steps = path.as_ref().map(|path| path.steps);
         let (next, destination) = path.map(|path| (path.next, path.end)).unzip();
-        Offer { result, next, destination, steps, held_back_by, reason }
+        CatalogOffer { result, next, destination, steps, held_back_by, reason }
     }
 }

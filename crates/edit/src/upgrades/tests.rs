@@ -6,8 +6,8 @@ fn report(old: &str, new: &str) -> String {
     let (none, all) = (Forbidden::new(), Unmet::new());
     let unmet = Unmet::from([(("p".to_owned(), "p.v9.0.0".to_owned()), "it requires q".to_owned())]);
     let reports = check(
-        Side { outline: &old, forbidden: &none, unmet: &all },
-        Side { outline: &new, forbidden: &none, unmet: &unmet },
+        UpgradeCatalog { outline: &old, forbidden: &none, unmet: &all },
+        UpgradeCatalog { outline: &new, forbidden: &none, unmet: &unmet },
     );
     let mut out = String::new();
     for report in reports {

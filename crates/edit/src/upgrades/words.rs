@@ -2,12 +2,12 @@
 
 use fbc::spelling::shell::quoted;
 
-use super::{ChannelReport, Fix, Outcome, UpgradePath, UpgradeStatus};
+use super::{ChannelReport, Fix, UpgradeOutcome, UpgradeRun, UpgradeStatus};
 
-impl Outcome {
+impl UpgradeOutcome {
     /// Describes the outcome, to be read after the name of the bundle.
     pub fn words(&self) -> String {
-        let upgraded = |path: &UpgradePath| match path.steps {
+        let upgraded = |path: &UpgradeRun| match path.steps {
             1 => path.end.clone(),
             steps => format!("{} in {steps} steps", path.end),
         };

@@ -64,7 +64,7 @@ fn checked(text: &str) -> (bool, bool) {
     let old = Outline::new(&before.fbc);
     let mut wanted = old.clone();
     set_default(&mut wanted, "p", "fast").unwrap();
-    let changes = Changes::between(&before.fbc, &old, &wanted).unwrap();
+    let changes = FileChanges::between(&before.fbc, &old, &wanted).unwrap();
     let new = BTreeMap::new();
     let after = Read::new(text, BlobDigests::of_changed(&before.digests, &changes, &new));
     let agree = Outline::new(&after.fbc).agrees_with(&wanted);

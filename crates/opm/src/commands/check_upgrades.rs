@@ -5,7 +5,7 @@ use std::{io, slice};
 
 use clap::builder::TypedValueParser;
 use edit::Outline;
-use edit::upgrades::{self, ChannelReport, Offered, Outcome as Upgrade, UpgradeReport};
+use edit::upgrades::{self, ChannelReport, Offered, UpgradeOutcome as Upgrade, UpgradeReport};
 use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, Fbc, Problem, path};

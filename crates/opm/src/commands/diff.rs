@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, Warnings};
 use clap::builder::TypedValueParser;
-use edit::diff::{self, Include, IncludeError, Side, changes};
+use edit::diff::{self, DiffSide, Include, IncludeError, changes};
 use fbc::{Arrangement, Fbc, Format, Limits, LoadReport};
 use source::Images;
 
@@ -116,9 +116,9 @@ pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let images = images::open(tls, &args.pull);
     let (old_fbc, old) = load(&args.old, &images, &limits, printer)?;
     let (new_fbc, new) = load(&args.new, &images, &limits, printer)?;
-    let options = changes::Options { changelog: args.changelog, limits };
-    let old = Side { fbc: &old_fbc, catalog: &old };
-    let found = changes::changes(old, Side { fbc: &new_fbc, catalog: &new }, &options)?;
+    let options = changes::CompareOptions { changelog: args.changelog, limits };
+    let old = DiffSide { fbc: &old_fbc, catalog: &old };
+    let found = changes::changes(old, DiffSide { fbc: &new_fbc, catalog: &new }, &options)?;
     let text = match args.output {
         Output::Text => show::text(&found, printer.colour_data),
         Output::Markdown => show::markdown(&found),
@@ -148,14 +148,14 @@ pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Prin
         _ => return Err(Failure::usage("expected one or two references")),
     };
     let (mut fbc, catalog) = load(new, &images, &limits, printer)?;
-    let options = diff::Options {
+    let options = diff::DiffOptions {
         heads_only: args.heads_only,
         include,
         include_additive: args.include_additive,
         skip_dependencies: args.skip_deps,
     };
-    let old = old.as_ref().map(|(fbc, catalog)| Side { fbc, catalog });
-    let selection = diff::diff(old, Side { fbc: &fbc, catalog: &catalog }, &options)
+    let old = old.as_ref().map(|(fbc, catalog)| DiffSide { fbc, catalog });
+    let selection = diff::diff(old, DiffSide { fbc: &fbc, catalog: &catalog }, &options)
         .map_err(|error| Failure::message(format!("generate diff: {error}")))?;
     if args.debug {
         selection.notes.iter().for_each(|note| printer.report(&format!("debug: {note}")));

@@ -11,7 +11,7 @@ mod set_default;
 mod set_edge;
 
 use clap::Subcommand;
-use edit::deprecate::Target;
+use edit::deprecate::DeprecationTarget;
 
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
@@ -82,13 +82,15 @@ struct TargetArgs {
 }
 
 impl TargetArgs {
-    fn target(&self) -> Result<Target, Failure> {
+    fn target(&self) -> Result<DeprecationTarget, Failure> {
         match (&self.package, &self.channel, &self.bundle) {
-            (package, _, Some(bundle)) => Ok(Target::Bundle { package: package.clone(), bundle: bundle.clone() }),
-            (Some(package), Some(channel), None) => {
-                Ok(Target::Channel { package: package.clone(), channel: channel.clone() })
+            (package, _, Some(bundle)) => {
+                Ok(DeprecationTarget::Bundle { package: package.clone(), bundle: bundle.clone() })
             }
-            (Some(package), None, None) => Ok(Target::Package(package.clone())),
+            (Some(package), Some(channel), None) => {
+                Ok(DeprecationTarget::Channel { package: package.clone(), channel: channel.clone() })
+            }
+            (Some(package), None, None) => Ok(DeprecationTarget::Package(package.clone())),
             (None, _, None) => Err(Failure::usage("--channel requires --package")),
         }
     }

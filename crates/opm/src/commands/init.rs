@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use edit::{Icon, NewPackage};
+use edit::{NewPackage, PackageIcon};
 use fbc::{Fbc, Format, Limits};
 
 use super::blob_format;
@@ -59,9 +59,9 @@ pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
 }
 
 /// Reads an icon and detects its type.
-fn icon(path: &Path) -> Result<Icon, Failure> {
+fn icon(path: &Path) -> Result<PackageIcon, Failure> {
     let bytes = read(path).map_err(|error| Failure::message(format!("open icon file: {error}")))?;
-    Icon::new(bytes, &path.display().to_string()).map_err(Failure::message)
+    PackageIcon::new(bytes, &path.display().to_string()).map_err(Failure::message)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

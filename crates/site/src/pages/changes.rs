@@ -1,6 +1,6 @@
 //! The changes against other catalogs, and while the server ran.
 
-use edit::diff::changes::{ChangeKind, Changes, Line, Part, package_lines, summary};
+use edit::diff::changes::{CatalogChanges, ChangeKind, LinePart, ReportLine, package_lines, summary};
 use edit::upgrades::{ChannelReport, regressions};
 use maud::{Markup, html};
 
@@ -26,7 +26,7 @@ pub struct ComparedCatalog {
 /// The differences between two catalogs.
 pub struct CatalogDifferences {
     /// All changes.
-    pub changes: Changes,
+    pub changes: CatalogChanges,
     /// The consequences for clusters that use the other catalog.
     pub upgrades: Vec<ChannelReport>,
 }
@@ -92,7 +92,7 @@ fn stranded(context: &PageContext<'_>, reports: &[ChannelReport]) -> Markup {
     }
 }
 
-fn counts(lines: &[Line]) -> String {
+fn counts(lines: &[ReportLine]) -> String {
     count(lines.len().saturating_sub(1), "difference", "differences")
 }
 
@@ -105,12 +105,12 @@ fn pill(what: Option<ChangeKind>) -> Markup {
     } }
 }
 
-fn list(lines: &[Line]) -> Markup {
+fn list(lines: &[ReportLine]) -> Markup {
     html! {
         ul.lines { @for line in lines.iter().take(LINES) {
             li.{ "d" (line.depth.min(3)) } {
                 (pill(line.what)) " "
-                @for part in &line.parts { @match part { Part::Word(word) => (word), Part::Name(name) => code { (t(name)) } } }
+                @for part in &line.parts { @match part { LinePart::Word(word) => (word), LinePart::Name(name) => code { (t(name)) } } }
             }
         } }
         @if lines.len() > LINES { p.soft { "and " (lines.len() - LINES) " more: " code { "opm diff" } " shows all" } }

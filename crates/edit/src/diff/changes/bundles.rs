@@ -7,12 +7,16 @@ use bundle::review::facts::Crd;
 use fbc::release::cmp_version_release;
 use fbc::{Blob, BlobContent, Fbc, property};
 
-use super::report::{BundleChange, Change, ChangeKind, CrdChange, Difference, FieldChange, PermissionChange};
-use super::{Options, PackageSide, union};
-use crate::diff::facts::{Contents, Crds, Grant, grants, served};
+use super::report::{BundleChange, ChangeKind, CrdChange, Difference, FieldDifference, PermissionChange, ValueChange};
+use super::{CompareOptions, PackageSide, union};
+use crate::diff::facts::{ComparedBundle, ComparedCrds, Grant, grants, served};
 
 /// Compares the bundles of a package, sorted by version.
-pub(super) fn changes(old: PackageSide<'_>, new: PackageSide<'_>, options: &Options) -> io::Result<Vec<BundleChange>> {
+pub(super) fn changes(
+    old: PackageSide<'_>,
+    new: PackageSide<'_>,
+    options: &CompareOptions,
+) -> io::Result<Vec<BundleChange>> {
     let mut changes = Vec::new();
     for name in union(old.package, new.package, |package| package.bundles().map(|(name, _)| name).collect()) {
         changes.extend(change(name, old, new, options)?);
@@ -32,20 +36,20 @@ fn change(
     name: &str,
     old: PackageSide<'_>,
     new: PackageSide<'_>,
-    options: &Options,
+    options: &CompareOptions,
 ) -> io::Result<Option<BundleChange>> {
     let what = ChangeKind::of(old.bundle(name).is_some(), new.bundle(name).is_some());
     let version = new.version(name).or_else(|| old.version(name)).unwrap_or_default();
     let mut change = BundleChange::empty(name, what, version);
-    change.image = Change::of(image(old.bundle(name)), image(new.bundle(name)));
+    change.image = ValueChange::of(image(old.bundle(name)), image(new.bundle(name)));
     let limits = Some(&options.limits);
     match (old.bundle(name), new.bundle(name)) {
         (Some(before), Some(after)) => {
             if new.fbc.same_bundle(after, old.fbc, before)? {
                 return Ok(None);
             }
-            let before = Contents::of(old.fbc, before, limits)?;
-            let after = Contents::of(new.fbc, after, limits)?;
+            let before = ComparedBundle::of(old.fbc, before, limits)?;
+            let after = ComparedBundle::of(new.fbc, after, limits)?;
             change.compare(&before, &after);
             // If empty else differs, the manifests differ in form only.
             change.manifests = before.manifests != after.manifests || !change.has_differences();
@@ -53,15 +57,15 @@ fn change(
         (None, Some(after)) => match predecessor(name, old, new).filter(|_| options.changelog) {
             Some((fbc, blob)) => {
                 change.compared_with = Some(blob.name.to_string());
-                let mut before = Contents::of(fbc, blob, limits)?;
-                let mut after = Contents::of(new.fbc, after, limits)?;
+                let mut before = ComparedBundle::of(fbc, blob, limits)?;
+                let mut after = ComparedBundle::of(new.fbc, after, limits)?;
                 // A new bundle always has another version, which needs no report.
                 for contents in [&mut before, &mut after] {
                     contents.properties.retain(|property| property.kind != property::PACKAGE);
                 }
                 change.compare(&before, &after);
             }
-            None => change.compare(&Contents::default(), &Contents::of(new.fbc, after, None)?),
+            None => change.compare(&ComparedBundle::default(), &ComparedBundle::of(new.fbc, after, None)?),
         },
         (_, None) => {}
     }
@@ -79,7 +83,7 @@ impl BundleChange {
             || !self.crd_verdicts.is_empty()
     }
 
-    fn compare(&mut self, old: &Contents, new: &Contents) {
+    fn compare(&mut self, old: &ComparedBundle, new: &ComparedBundle) {
         self.related_images = Difference::of(&old.related_images, &new.related_images);
         self.properties = Difference::of(&old.properties, &new.properties);
         let (old, new) = (&old.facts, &new.facts);
@@ -92,7 +96,7 @@ impl BundleChange {
                 self.crds = crd_changes(&served(old), &served(new), (old, new));
                 self.fields = bundle::review::crd::fields(definitions.0, definitions.1)
                     .into_iter()
-                    .map(FieldChange::from)
+                    .map(FieldDifference::from)
                     .collect();
                 self.crd_verdicts = bundle::review::crd::compare(definitions.0, definitions.1);
             }
@@ -102,7 +106,7 @@ impl BundleChange {
     }
 
     /// Compares two bundles of one package, the older one first.
-    pub fn between(old: &Contents, new: &Contents) -> BundleChange {
+    pub fn between(old: &ComparedBundle, new: &ComparedBundle) -> BundleChange {
         let mut change = BundleChange::empty("", ChangeKind::Changed, String::new());
         change.compare(old, new);
         change
@@ -155,16 +159,16 @@ fn permissions(
     changes.filter(|change| !change.verbs.is_empty()).collect()
 }
 
-fn crd_changes(old: &Crds, new: &Crds, definitions: (&[Crd], &[Crd])) -> Vec<CrdChange> {
+fn crd_changes(old: &ComparedCrds, new: &ComparedCrds, definitions: (&[Crd], &[Crd])) -> Vec<CrdChange> {
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let versions = |crds: &Crds, name: &String| -> Vec<String> {
+    let versions = |crds: &ComparedCrds, name: &String| -> Vec<String> {
         crds.get(name).map(|it| it.iter().cloned().collect()).unwrap_or_default()
     };
     let stored = |crds: &[Crd], name: &String| crds.iter().find(|crd| crd.name == *name)?.stored.clone();
     let change = |name: &String| {
         let both = old.contains_key(name) && new.contains_key(name);
-        let stored = Change::of(stored(definitions.0, name), stored(definitions.1, name)).filter(|_| both);
-        let versions = Change { old: versions(old, name), new: versions(new, name) };
+        let stored = ValueChange::of(stored(definitions.0, name), stored(definitions.1, name)).filter(|_| both);
+        let versions = ValueChange { old: versions(old, name), new: versions(new, name) };
         (versions.old != versions.new || stored.is_some()).then(|| CrdChange { name: name.clone(), versions, stored })
     };
     names.into_iter().filter_map(change).collect()

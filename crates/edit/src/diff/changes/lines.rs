@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::{
-    BundleChange, Change, ChangeKind, Changes, ChannelChange, Difference, EntryChange, PackageChange, Property, Scope,
+    BundleChange, CatalogChanges, ChangeKind, ChannelChange, Difference, EntryChange, PackageChange, PermissionScope,
+    PropertyDifference, ValueChange,
 };
 
 /// Longer values are truncated.
@@ -12,18 +13,18 @@ const MAX_VALUE_LEN: usize = 200;
 
 /// A line of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct ReportLine {
     /// The nesting depth: 0 is a package.
     pub depth: usize,
     /// The kind of change that the line reports.
     pub what: Option<ChangeKind>,
     /// The parts of the text.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LinePart>,
 }
 
 /// A part of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum LinePart {
     /// Text of the report itself.
     Word(Cow<'static, str>),
     /// A name or value from a catalog.
@@ -32,7 +33,7 @@ pub enum Part {
 
 /// A line under construction.
 #[derive(Default)]
-struct LineBuilder(Vec<Part>);
+struct LineBuilder(Vec<LinePart>);
 
 impl LineBuilder {
     fn new(word: &'static str) -> LineBuilder {
@@ -40,12 +41,12 @@ impl LineBuilder {
     }
 
     fn word(mut self, word: impl Into<Cow<'static, str>>) -> LineBuilder {
-        self.0.push(Part::Word(word.into()));
+        self.0.push(LinePart::Word(word.into()));
         self
     }
 
     fn name(mut self, name: impl Into<String>) -> LineBuilder {
-        self.0.push(Part::Name(name.into()));
+        self.0.push(LinePart::Name(name.into()));
         self
     }
 
@@ -57,7 +58,7 @@ impl LineBuilder {
     }
 
     /// Adds a value that changed, was added or was removed.
-    fn change(self, change: &Change<Option<String>>) -> LineBuilder {
+    fn change(self, change: &ValueChange<Option<String>>) -> LineBuilder {
         let value = |words: LineBuilder, value: &Option<String>| match value {
             Some(value) => words.name(value),
             None => words.word("none"),
@@ -68,14 +69,14 @@ impl LineBuilder {
 }
 
 #[derive(Default)]
-struct Lines(Vec<Line>);
+struct Lines(Vec<ReportLine>);
 
 impl Lines {
     fn add(&mut self, depth: usize, what: impl Into<Option<ChangeKind>>, words: LineBuilder) {
-        self.0.push(Line { depth, what: what.into(), parts: words.0 });
+        self.0.push(ReportLine { depth, what: what.into(), parts: words.0 });
     }
 
-    fn others(&mut self, changes: &Changes) {
+    fn others(&mut self, changes: &CatalogChanges) {
         if !changes.others.is_empty() {
             self.add(0, None, LineBuilder::new("other blobs"));
         }
@@ -118,7 +119,7 @@ impl Lines {
     fn channel(&mut self, channel: &ChannelChange, package: ChangeKind) {
         let words = LineBuilder::new("channel ").name(&channel.name);
         let words = match (&channel.head, channel.what) {
-            (Some(Change { new: Some(head), .. }), ChangeKind::Added) => words.word(", head ").name(head),
+            (Some(ValueChange { new: Some(head), .. }), ChangeKind::Added) => words.word(", head ").name(head),
             (Some(change), ChangeKind::Changed) => words.word(", head ").change(change),
             _ => words,
         };
@@ -138,7 +139,7 @@ impl Lines {
         let added = entry.what == ChangeKind::Added;
         for (kind, change) in [(" replaces ", &entry.replaces), (" skipRange ", &entry.skip_range)] {
             match change {
-                Some(Change { new: Some(new), .. }) if added => words = words.word(kind).name(new),
+                Some(ValueChange { new: Some(new), .. }) if added => words = words.word(kind).name(new),
                 Some(change) => words = words.word(kind).change(change),
                 None => {}
             }
@@ -154,7 +155,7 @@ impl Lines {
 
     fn bundle(&mut self, bundle: &BundleChange) {
         let mut words = LineBuilder::new("bundle ").name(&bundle.name).word(", version ").name(&bundle.version);
-        if let (ChangeKind::Added, Some(Change { new: Some(image), .. })) = (bundle.what, &bundle.image) {
+        if let (ChangeKind::Added, Some(ValueChange { new: Some(image), .. })) = (bundle.what, &bundle.image) {
             words = if image.is_empty() { words } else { words.word(", image ").name(image) };
         }
         if let Some(before) = &bundle.compared_with {
@@ -172,8 +173,8 @@ impl Lines {
                 let verbs = if permissions { &permission.verbs.added } else { &permission.verbs.removed };
                 if !verbs.is_empty() {
                     let scope = match permission.scope {
-                        Scope::Cluster => "cluster permission of ",
-                        Scope::Namespace => "permission of ",
+                        PermissionScope::Cluster => "cluster permission of ",
+                        PermissionScope::Namespace => "permission of ",
                     };
                     let words = LineBuilder::new(scope).name(&permission.service_account).word(": ").names(verbs);
                     self.add(2, what, words.word(" ").name(&permission.resource));
@@ -226,7 +227,7 @@ impl Lines {
         }
     }
 
-    fn properties(&mut self, depth: usize, properties: &Difference<Property>) {
+    fn properties(&mut self, depth: usize, properties: &Difference<PropertyDifference>) {
         for (what, properties) in [(ChangeKind::Added, &properties.added), (ChangeKind::Removed, &properties.removed)] {
             for property in properties {
                 let words = LineBuilder::new("property ").name(&property.kind).word(" ").name(cut(&property.value));
@@ -244,7 +245,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Returns the counts of all changes.
-pub fn summary(changes: &Changes) -> String {
+pub fn summary(changes: &CatalogChanges) -> String {
     let mut text = String::new();
     let mut count = |things: &str, whats: &mut dyn Iterator<Item = ChangeKind>| {
         let (mut added, mut removed, mut changed) = (0, 0, 0);
@@ -266,7 +267,7 @@ pub fn summary(changes: &Changes) -> String {
 }
 
 /// Returns all differences, as lines.
-pub fn lines(changes: &Changes) -> Vec<Line> {
+pub fn lines(changes: &CatalogChanges) -> Vec<ReportLine> {
     let mut lines = Lines::default();
     changes.packages.iter().for_each(|package| lines.package(package));
     lines.others(changes);
@@ -274,7 +275,7 @@ pub fn lines(changes: &Changes) -> Vec<Line> {
 }
 
 /// Returns the differences in one package, as lines; the first line names it.
-pub fn package_lines(package: &PackageChange) -> Vec<Line> {
+pub fn package_lines(package: &PackageChange) -> Vec<ReportLine> {
     let mut lines = Lines::default();
     lines.package(package);
     lines.0

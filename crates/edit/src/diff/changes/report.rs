@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use bundle::review::crd::FieldChangeKind;
 use fbc::json::Raw;
 
-use super::Scope;
+use super::PermissionScope;
 
 /// A parse limit above the depth of any `serde_json` value.
 const MAX_DEPTH: usize = 200;
@@ -45,16 +45,16 @@ impl ChangeKind {
 
 /// A value before and after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change<T> {
+pub struct ValueChange<T> {
     /// In the old catalog.
     pub old: T,
     /// In the new catalog.
     pub new: T,
 }
 
-impl<T: PartialEq> Change<T> {
-    pub(super) fn of(old: T, new: T) -> Option<Change<T>> {
-        (old != new).then_some(Change { old, new })
+impl<T: PartialEq> ValueChange<T> {
+    pub(super) fn of(old: T, new: T) -> Option<ValueChange<T>> {
+        (old != new).then_some(ValueChange { old, new })
     }
 }
 
@@ -88,14 +88,14 @@ impl<T> Difference<T> {
 
 /// All differences between two catalogs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Changes {
+pub struct CatalogChanges {
     /// Packages by name.
     pub packages: Vec<PackageChange>,
     /// Blobs with custom schemas, by package, schema and name.
     pub others: Vec<OtherChange>,
 }
 
-impl Changes {
+impl CatalogChanges {
     /// Returns whether the catalogs are equal.
     pub fn is_empty(&self) -> bool {
         self.packages.is_empty() && self.others.is_empty()
@@ -112,13 +112,13 @@ pub struct PackageChange {
     pub what: ChangeKind,
     /// The default channel.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_channel: Option<Change<Option<String>>>,
+    pub default_channel: Option<ValueChange<Option<String>>>,
     /// Other changed fields: `description`, `icon`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<&'static str>,
     /// The properties of the package itself.
     #[serde(skip_serializing_if = "Difference::is_empty")]
-    pub properties: Difference<Property>,
+    pub properties: Difference<PropertyDifference>,
     /// The channels by name.
     pub channels: Vec<ChannelChange>,
     /// The bundles by version.
@@ -149,12 +149,12 @@ pub struct ChannelChange {
     pub what: ChangeKind,
     /// The head.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub head: Option<Change<Option<String>>>,
+    pub head: Option<ValueChange<Option<String>>>,
     /// The entries by name.
     pub entries: Vec<EntryChange>,
     /// The properties.
     #[serde(skip_serializing_if = "Difference::is_empty")]
-    pub properties: Difference<Property>,
+    pub properties: Difference<PropertyDifference>,
 }
 
 impl ChannelChange {
@@ -173,13 +173,13 @@ pub struct EntryChange {
     pub what: ChangeKind,
     /// The replaced bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub replaces: Option<Change<Option<String>>>,
+    pub replaces: Option<ValueChange<Option<String>>>,
     /// The skipped bundles.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub skips: Difference<String>,
     /// The versions that upgrade to it directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub skip_range: Option<Change<Option<String>>>,
+    pub skip_range: Option<ValueChange<Option<String>>>,
 }
 
 impl EntryChange {
@@ -206,13 +206,13 @@ pub struct BundleChange {
     pub compared_with: Option<String>,
     /// The image.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<Change<Option<String>>>,
+    pub image: Option<ValueChange<Option<String>>>,
     /// The related images.
     #[serde(skip_serializing_if = "Difference::is_empty")]
-    pub related_images: Difference<RelatedImage>,
+    pub related_images: Difference<ImageDifference>,
     /// The properties, except manifests.
     #[serde(skip_serializing_if = "Difference::is_empty")]
-    pub properties: Difference<Property>,
+    pub properties: Difference<PropertyDifference>,
     /// The permissions on the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<PermissionChange>,
@@ -221,7 +221,7 @@ pub struct BundleChange {
     pub crds: Vec<CrdChange>,
     /// The fields of its CRDs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<FieldChange>,
+    pub fields: Vec<FieldDifference>,
     /// The verdicts on its CRDs: what OLM v1 does, and what a change means for custom resources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crd_verdicts: Vec<bundle::review::crd::Change>,
@@ -232,7 +232,7 @@ pub struct BundleChange {
 
 /// A property.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Property {
+pub struct PropertyDifference {
     /// The type.
     #[serde(rename = "type")]
     pub kind: String,
@@ -241,18 +241,18 @@ pub struct Property {
     pub value: String,
 }
 
-impl Property {
+impl PropertyDifference {
     /// Builds a property from a value; the order of its keys does not matter.
-    pub fn new(kind: &str, value: &serde_json::Value) -> Property {
+    pub fn new(kind: &str, value: &serde_json::Value) -> PropertyDifference {
         let text = value.to_string();
         let sorted = Raw::parse(&text, MAX_DEPTH).map_or_else(|_| text.clone(), super::canonical);
-        Property { kind: kind.to_owned(), value: sorted }
+        PropertyDifference { kind: kind.to_owned(), value: sorted }
     }
 }
 
 /// A related image of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct RelatedImage {
+pub struct ImageDifference {
     /// The name in the bundle, possibly empty.
     pub name: String,
     /// The pull spec.
@@ -264,7 +264,7 @@ pub struct RelatedImage {
 #[serde(rename_all = "camelCase")]
 pub struct PermissionChange {
     /// The scope.
-    pub scope: Scope,
+    pub scope: PermissionScope,
     /// The service account.
     pub service_account: String,
     /// A resource with its group, such as `deployments.apps`, or a URL path.
@@ -279,15 +279,15 @@ pub struct CrdChange {
     /// The name.
     pub name: String,
     /// The versions.
-    pub versions: Change<Vec<String>>,
+    pub versions: ValueChange<Vec<String>>,
     /// The storage version, if it changed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stored: Option<Change<Option<String>>>,
+    pub stored: Option<ValueChange<Option<String>>>,
 }
 
 /// The difference in a field of a CRD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FieldChange {
+pub struct FieldDifference {
     /// The name of the CRD.
     pub crd: String,
     /// The field, prefixed with its version: `v1.spec.size`.
@@ -301,15 +301,15 @@ pub struct FieldChange {
     pub detail: String,
 }
 
-impl From<bundle::review::crd::FieldChange> for FieldChange {
-    fn from(change: bundle::review::crd::FieldChange) -> FieldChange {
+impl From<bundle::review::crd::FieldChange> for FieldDifference {
+    fn from(change: bundle::review::crd::FieldChange) -> FieldDifference {
         let bundle::review::crd::FieldChange { crd, path, what, narrows, detail } = change;
         let what = match what {
             FieldChangeKind::Added => ChangeKind::Added,
             FieldChangeKind::Removed => ChangeKind::Removed,
             FieldChangeKind::Changed => ChangeKind::Changed,
         };
-        FieldChange { crd, path, what, narrows, detail }
+        FieldDifference { crd, path, what, narrows, detail }
     }
 }
 
@@ -321,7 +321,7 @@ pub struct DeprecationChange {
     /// The name; empty for the package.
     pub name: String,
     /// The message, if it is deprecated.
-    pub message: Change<Option<String>>,
+    pub message: ValueChange<Option<String>>,
 }
 
 /// The difference in blobs with a custom schema.

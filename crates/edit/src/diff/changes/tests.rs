@@ -12,12 +12,12 @@ use crate::diff::sample::Sample;
 use crate::diff::{self, diff};
 use model::{Model, ModelEntry};
 
-fn found(old: &str, new: &str, changelog: bool) -> Changes {
+fn found(old: &str, new: &str, changelog: bool) -> CatalogChanges {
     let (old, new) = (Sample::new(old), Sample::new(new));
-    changes(old.side(), new.side(), &Options { changelog, ..Options::default() }).unwrap()
+    changes(old.side(), new.side(), &CompareOptions { changelog, ..CompareOptions::default() }).unwrap()
 }
 
-fn json(changes: &Changes) -> String {
+fn json(changes: &CatalogChanges) -> String {
     serde_json::to_string_pretty(changes).unwrap()
 }
 
@@ -208,11 +208,14 @@ fn permissions_and_crd_versions_of_a_changed_bundle_are_reported() {
         bundle.crds,
         [CrdChange {
             name: "foos.g".into(),
-            versions: Change { old: vec!["v1".into()], new: vec!["v1".into(), "v2".into()] },
+            versions: ValueChange { old: vec!["v1".into()], new: vec!["v1".into(), "v2".into()] },
             stored: None,
         }]
     );
-    assert_eq!(bundle.image, Some(Change { old: Some("registry.example/foo.v1".into()), new: Some("new".into()) }));
+    assert_eq!(
+        bundle.image,
+        Some(ValueChange { old: Some("registry.example/foo.v1".into()), new: Some("new".into()) })
+    );
     assert!(bundle.manifests && bundle.properties.is_empty());
 }
 
@@ -225,7 +228,7 @@ fn csv_metadata_shows_crd_versions_too() {
     };
     let changes = found(&format!("foo a: 1\n{}", metadata("v1")), &format!("foo a: 1\n{}", metadata("v2")), false);
     let crds = &changes.packages[0].bundles[0].crds;
-    assert_eq!(crds[0].versions, Change { old: vec!["v1".into()], new: vec!["v2".into()] });
+    assert_eq!(crds[0].versions, ValueChange { old: vec!["v1".into()], new: vec!["v2".into()] });
 }
 
 #[test]
@@ -277,7 +280,7 @@ fn the_result_is_the_same_on_every_run() {
         (0..20).map(package).collect()
     };
     let (old, new) = (Sample::new(&catalog(15, 2)), Sample::new(&catalog(20, 3)));
-    let options = Options { changelog: true, ..Options::default() };
+    let options = CompareOptions { changelog: true, ..CompareOptions::default() };
     let first = json(&changes(old.side(), new.side(), &options).unwrap());
     for _ in 0..50 {
         assert_eq!(json(&changes(old.side(), new.side(), &options).unwrap()), first);
@@ -323,18 +326,18 @@ proptest! {
     #[test]
     fn changes_applied_to_the_old_catalog_give_the_new_one(old in catalogs(), new in catalogs()) {
         let (old, new) = (Sample::new(&old), Sample::new(&new));
-        let found = changes(old.side(), new.side(), &Options::default()).unwrap();
+        let found = changes(old.side(), new.side(), &CompareOptions::default()).unwrap();
         let mut model = Model::of(&old);
         model.apply(&found);
         prop_assert_eq!(model, Model::of(&new));
-        prop_assert!(changes(new.side(), new.side(), &Options::default()).unwrap().is_empty());
+        prop_assert!(changes(new.side(), new.side(), &CompareOptions::default()).unwrap().is_empty());
     }
 
     /// That diff covers neither edges nor removals, so only channel memberships and bundles are compared.
     #[test]
     fn new_content_merged_into_the_old_catalog_gives_the_new_one(old in catalogs(), new in catalogs()) {
         let (old, new) = (Sample::new(&old), Sample::new(&new));
-        let selection = diff(Some(old.side()), new.side(), &diff::Options::default()).unwrap();
+        let selection = diff(Some(old.side()), new.side(), &diff::DiffOptions::default()).unwrap();
         let (before, after) = (Model::of(&old), Model::of(&new));
         let mut model = before.clone();
         for (package, channel, bundle) in selection.names() {

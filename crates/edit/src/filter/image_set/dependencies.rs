@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::super::{AllFacts, Selection, needs};
-use super::{Choice, Side, everything, missing_dependencies};
+use super::super::{AllFacts, KeptPart, needs};
+use super::{Choice, ImageSetCatalog, everything, missing_dependencies};
 use crate::outline::Outline;
 
 /// Returns the dependencies that no catalog of a cluster provides.
 pub fn unmet(sides: &[(&Outline, &AllFacts)]) -> BTreeSet<String> {
-    let heads = Selection { heads_only: true, ..Selection::default() };
+    let heads = KeptPart { heads_only: true, ..KeptPart::default() };
     let mut found: Vec<needs::Unmet> = Vec::new();
     for (number, (outline, facts)) in sides.iter().enumerate() {
         let missing_dependencies = needs::add(outline, &heads, facts, &mut everything(outline), &mut Vec::new());
@@ -23,8 +23,8 @@ pub fn unmet(sides: &[(&Outline, &AllFacts)]) -> BTreeSet<String> {
 }
 
 /// Keeps the dependencies of kept bundles if requested, and otherwise reports them.
-pub(super) fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
-    let heads = Selection { heads_only: true, ..Selection::default() };
+pub(super) fn dependencies(sides: &[ImageSetCatalog<'_>], choices: &mut [Choice]) {
+    let heads = KeptPart { heads_only: true, ..KeptPart::default() };
     let follows = sides.iter().any(|side| side.request.is_some_and(|request| request.dependencies));
     let mut changed = true;
     while std::mem::take(&mut changed) {

@@ -7,7 +7,7 @@ use fbc::version::Version;
 
 use super::*;
 use crate::filter::bounds::Bound;
-use crate::outline::Bundle;
+use crate::outline::OutlineBundle;
 
 fn entry(name: &str, replaces: &str, skips: &[&str]) -> ChannelEntry {
     ChannelEntry {
@@ -19,20 +19,22 @@ fn entry(name: &str, replaces: &str, skips: &[&str]) -> ChannelEntry {
 }
 
 /// A package whose bundles are named `p.v<version>`.
-fn package(default: &str, channels: &[(&str, Vec<ChannelEntry>)]) -> Package {
-    let mut package = Package { blob: Some(0), default_channel: default.into(), ..Package::default() };
+fn package(default: &str, channels: &[(&str, Vec<ChannelEntry>)]) -> OutlinePackage {
+    let mut package = OutlinePackage { blob: Some(0), default_channel: default.into(), ..OutlinePackage::default() };
     for (name, entries) in channels {
         for entry in entries {
             let version = Version::parse_strict(entry.name.trim_start_matches("p.v")).ok().map(|it| (it, None));
-            let bundle = Bundle { blob: Some(0), new_blob: None, version };
+            let bundle = OutlineBundle { blob: Some(0), new_blob: None, version };
             package.bundles.insert(entry.name.to_string(), bundle);
         }
-        package.channels.insert((*name).into(), Channel { blob: Some(0), new_blob: None, entries: entries.clone() });
+        package
+            .channels
+            .insert((*name).into(), OutlineChannel { blob: Some(0), new_blob: None, entries: entries.clone() });
     }
     package
 }
 
-fn outline(package: Package) -> Outline {
+fn outline(package: OutlinePackage) -> Outline {
     Outline { packages: BTreeMap::from([("p".to_owned(), package)]), ..Outline::default() }
 }
 
@@ -53,7 +55,7 @@ fn shown(outline: &Outline) -> String {
     channels.collect::<Vec<_>>().join("; ")
 }
 
-fn selected(package: &Package, request: &Request) -> Result<String, String> {
+fn selected(package: &OutlinePackage, request: &ImageSetRequest) -> Result<String, String> {
     let mut outline = outline(package.clone());
     match choose(&mut outline, request, &AllFacts::default()) {
         Ok(_) => Ok(shown(&outline)),
@@ -61,7 +63,7 @@ fn selected(package: &Package, request: &Request) -> Result<String, String> {
     }
 }
 
-fn line() -> Package {
+fn line() -> OutlinePackage {
     package(
         "stable",
         &[
@@ -82,17 +84,18 @@ fn line() -> Package {
 
 #[test]
 fn m2_without_a_range_every_channel_keeps_its_head() {
-    let request = Request { packages: vec![wanted("", "")], ..Request::default() };
+    let request = ImageSetRequest { packages: vec![wanted("", "")], ..ImageSetRequest::default() };
     assert_eq!(selected(&line(), &request).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
-    let all = Request { full: true, ..request };
+    let all = ImageSetRequest { full: true, ..request };
     assert_eq!(selected(&line(), &all).unwrap(), "beta: 2.0.0 2.1.0-rc.1; stable: 1.0.0 1.1.0 1.2.0 1.1.1 2.0.0");
-    assert_eq!(selected(&line(), &Request::default()).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
+    assert_eq!(selected(&line(), &ImageSetRequest::default()).unwrap(), "beta: 2.1.0-rc.1; stable: 2.0.0");
 }
 
 #[test]
 fn m2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
-    let range =
-        |min: &str, max: &str| selected(&line(), &Request { packages: vec![wanted(min, max)], ..Request::default() });
+    let range = |min: &str, max: &str| {
+        selected(&line(), &ImageSetRequest { packages: vec![wanted(min, max)], ..ImageSetRequest::default() })
+    };
     assert_eq!(range("1.1.0", "1.2").unwrap(), "stable: 1.1.0 1.2.0 1.1.1");
     assert_eq!(range("1.1.1", "1.2").unwrap(), "stable: 1.2.0 1.1.1");
     assert_eq!(range("", "1.1.0").unwrap(), "stable: 1.0.0 1.1.0");
@@ -111,7 +114,7 @@ fn m2_a_range_keeps_a_part_of_the_chain_and_skips_in_range() {
 #[test]
 fn m2_missing_names_are_rejected_with_existing_ones() {
     let channel = |name: &str| PackageRequest { channels: vec![(name.into(), Bounds::default())], ..wanted("", "") };
-    let request = |wanted: PackageRequest| Request { packages: vec![wanted], ..Request::default() };
+    let request = |wanted: PackageRequest| ImageSetRequest { packages: vec![wanted], ..ImageSetRequest::default() };
     assert_eq!(selected(&line(), &request(channel("stabel"))).unwrap_err(), "package \"p\" has no channel \"stabel\"");
     let other = PackageRequest { name: "q".into(), ..PackageRequest::default() };
     assert_eq!(selected(&line(), &request(other)).unwrap_err(), "the catalog has no package \"q\"");
@@ -140,7 +143,7 @@ impl Random {
 }
 
 /// A linear channel whose entries skip some of the entries outside the line.
-fn random(chance: &mut Random) -> Package {
+fn random(chance: &mut Random) -> OutlinePackage {
     let versions: Vec<String> = (0..2 + chance.below(9)).map(|minor| format!("p.v1.{minor}.0")).collect();
     let mut entries = Vec::new();
     let mut below = String::new();
@@ -163,7 +166,7 @@ fn random(chance: &mut Random) -> Package {
 }
 
 /// A naive implementation of the rules, without regard to cost.
-fn naive(package: &Package, bounds: &Bounds) -> BTreeSet<String> {
+fn naive(package: &OutlinePackage, bounds: &Bounds) -> BTreeSet<String> {
     let channel = &package.channels["c"];
     let find = |name: &str| channel.entries.iter().find(|entry| &*entry.name == name);
     let fits = |name: &str| find(name).is_some() && bounds.contains(&package.bundles[name].version.as_ref().unwrap().0);
@@ -212,7 +215,7 @@ fn m3_random_channels_follow_the_rules_and_the_result_is_stable() {
         };
         let expected = naive(&package, &bounds);
         let wanted = PackageRequest { name: "p".into(), bounds: bounds.clone(), ..PackageRequest::default() };
-        let request = Request { packages: vec![wanted], ..Request::default() };
+        let request = ImageSetRequest { packages: vec![wanted], ..ImageSetRequest::default() };
         let mut outline = outline(package);
         let outcome = choose(&mut outline, &request, &AllFacts::default());
         if expected.is_empty() {

@@ -13,13 +13,13 @@ pub(super) type Archetypes<T> = [Vec<T>; ARCHETYPES.len()];
 
 /// The naming scheme of channels: by major version, or by major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum ChannelNaming {
     Major,
     Minor,
 }
 
 /// A bundle of an archetype.
-pub(super) struct Member<'a> {
+pub(super) struct ArchetypeBundle<'a> {
     pub(super) name: &'a str,
     pub(super) version: &'a Version,
 }
@@ -29,9 +29,9 @@ pub(super) struct Member<'a> {
 /// The default is selected by the first, lowest bundle of each channel: the most stable archetype wins, then the
 /// highest such bundle, then the preferred kind.
 pub(super) fn generate(
-    archetypes: &Archetypes<Member<'_>>,
-    streams: &[Stream],
-    preference: Stream,
+    archetypes: &Archetypes<ArchetypeBundle<'_>>,
+    streams: &[ChannelNaming],
+    preference: ChannelNaming,
 ) -> (BTreeMap<String, Vec<ChannelEntry>>, String) {
     let mut channels: BTreeMap<String, Vec<ChannelEntry>> = BTreeMap::new();
     let mut default: Option<(usize, &Version, bool, String)> = None;
@@ -40,8 +40,8 @@ pub(super) fn generate(
             let version = member.version;
             for stream in streams {
                 let name = match stream {
-                    Stream::Major => format!("{}-v{}", ARCHETYPES[trust], version.major()),
-                    Stream::Minor => format!("{}-v{}.{}", ARCHETYPES[trust], version.major(), version.minor()),
+                    ChannelNaming::Major => format!("{}-v{}", ARCHETYPES[trust], version.major()),
+                    ChannelNaming::Minor => format!("{}-v{}.{}", ARCHETYPES[trust], version.major(), version.minor()),
                 };
                 let entries = channels.entry(name.clone()).or_default();
                 if entries.is_empty() {
@@ -64,13 +64,13 @@ pub(super) fn generate(
 
 /// Builds entries from bundles in version order. The highest patch of each minor version gets edges to the older
 /// bundles of its major version.
-fn linked(members: &[Member<'_>]) -> Vec<ChannelEntry> {
+fn linked(members: &[ArchetypeBundle<'_>]) -> Vec<ChannelEntry> {
     let mut entries = Vec::with_capacity(members.len());
     // The older bundles of the major version: the highest patch of the previous minor version, and all names.
     let mut replaced: Option<&str> = None;
     let mut older: Vec<&str> = Vec::new();
     for (index, member) in members.iter().enumerate() {
-        let minor = |member: &Member<'_>| (member.version.major(), member.version.minor());
+        let minor = |member: &ArchetypeBundle<'_>| (member.version.major(), member.version.minor());
         let mut entry = ChannelEntry { name: member.name.into(), ..ChannelEntry::default() };
         if members.get(index + 1).is_none_or(|next| minor(next) != minor(member)) {
             entry.replaces = replaced.unwrap_or_default().into();
@@ -95,12 +95,16 @@ mod tests {
     use super::*;
 
     /// Generates channels for lists of versions, and formats the default channel and all entries.
-    fn generated(archetypes: [&str; 3], streams: &[Stream], preference: Stream) -> String {
+    fn generated(archetypes: [&str; 3], streams: &[ChannelNaming], preference: ChannelNaming) -> String {
         let versions = archetypes
             .map(|list| list.split_whitespace().map(|text| Version::parse_strict(text).unwrap()).collect::<Vec<_>>());
         let names = versions.each_ref().map(|list| list.iter().map(Version::to_string).collect::<Vec<_>>());
         let members = |at: usize| {
-            names[at].iter().zip(&versions[at]).map(|(name, version)| Member { name, version }).collect::<Vec<_>>()
+            names[at]
+                .iter()
+                .zip(&versions[at])
+                .map(|(name, version)| ArchetypeBundle { name, version })
+                .collect::<Vec<_>>()
         };
         let (channels, default) = generate(&[members(0), members(1), members(2)], streams, preference);
         let mut lines = vec![format!("default {default}")];
@@ -115,21 +119,21 @@ mod tests {
         lines.join("\n")
     }
 
-    const BOTH: &[Stream] = &[Stream::Major, Stream::Minor];
+    const BOTH: &[ChannelNaming] = &[ChannelNaming::Major, ChannelNaming::Minor];
 
-    fn default(archetypes: [&str; 3], streams: &[Stream], preference: Stream) -> String {
+    fn default(archetypes: [&str; 3], streams: &[ChannelNaming], preference: ChannelNaming) -> String {
         generated(archetypes, streams, preference).lines().next().unwrap().to_owned()
     }
 
     #[test]
     fn skips_add_up_over_the_minor_versions_of_a_major_one() {
         let versions = "0.1.0 0.1.1 0.1.2 0.2.0 0.2.1 0.3.0 1.0.0 1.0.1";
-        assert_snapshot!(generated(["", versions, ""], &[Stream::Major], Stream::Major), @"
+        assert_snapshot!(generated(["", versions, ""], &[ChannelNaming::Major], ChannelNaming::Major), @"
         default fast-v1
         fast-v0: 0.1.0; 0.1.1; 0.1.2 skips 0.1.0 0.1.1; 0.2.0; 0.2.1 replaces 0.1.2 skips 0.1.0 0.1.1 0.2.0; 0.3.0 replaces 0.2.1 skips 0.1.0 0.1.1 0.1.2 0.2.0
         fast-v1: 1.0.0; 1.0.1 skips 1.0.0
         ");
-        assert_snapshot!(generated(["", versions, ""], &[Stream::Minor], Stream::Minor), @"
+        assert_snapshot!(generated(["", versions, ""], &[ChannelNaming::Minor], ChannelNaming::Minor), @"
         default fast-v1.0
         fast-v0.1: 0.1.0; 0.1.1; 0.1.2 skips 0.1.0 0.1.1
         fast-v0.2: 0.2.0; 0.2.1 replaces 0.1.2 skips 0.1.0 0.1.1 0.2.0
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn pre_releases_are_included_and_skips_are_sorted_as_text() {
-        assert_snapshot!(generated(["0.2.0 0.9.0 0.10.0-rc.1 0.10.0 0.10.1-rc.1", "", ""], &[Stream::Major], Stream::Major), @"
+        assert_snapshot!(generated(["0.2.0 0.9.0 0.10.0-rc.1 0.10.0 0.10.1-rc.1", "", ""], &[ChannelNaming::Major], ChannelNaming::Major), @"
         default candidate-v0
         candidate-v0: 0.2.0; 0.9.0 replaces 0.2.0; 0.10.0-rc.1; 0.10.0; 0.10.1-rc.1 replaces 0.9.0 skips 0.10.0 0.10.0-rc.1 0.2.0
         ");
@@ -148,21 +152,27 @@ mod tests {
 
     #[test]
     fn the_most_trusted_archetype_has_the_default_channel() {
-        assert_eq!(default(["2.0.0", "1.0.0 1.1.0", ""], &[Stream::Minor], Stream::Minor), "default fast-v1.1");
-        assert_eq!(default(["2.0.0", "1.0.0", "0.1.0"], &[Stream::Major], Stream::Major), "default stable-v0");
+        assert_eq!(
+            default(["2.0.0", "1.0.0 1.1.0", ""], &[ChannelNaming::Minor], ChannelNaming::Minor),
+            "default fast-v1.1"
+        );
+        assert_eq!(
+            default(["2.0.0", "1.0.0", "0.1.0"], &[ChannelNaming::Major], ChannelNaming::Major),
+            "default stable-v0"
+        );
     }
 
     #[test]
     fn the_preference_decides_only_between_channels_of_one_lowest_bundle() {
-        assert_eq!(default(["", "", "1.0.1"], BOTH, Stream::Major), "default stable-v1");
-        assert_eq!(default(["", "", "1.0.1"], BOTH, Stream::Minor), "default stable-v1.0");
-        assert_eq!(default(["", "", "1.0.1 1.1.0"], BOTH, Stream::Major), "default stable-v1.1");
+        assert_eq!(default(["", "", "1.0.1"], BOTH, ChannelNaming::Major), "default stable-v1");
+        assert_eq!(default(["", "", "1.0.1"], BOTH, ChannelNaming::Minor), "default stable-v1.0");
+        assert_eq!(default(["", "", "1.0.1 1.1.0"], BOTH, ChannelNaming::Major), "default stable-v1.1");
     }
 
     #[test]
     fn the_lowest_possible_version_has_a_default_channel_too() {
-        assert_eq!(default(["0.0.0-alpha", "", ""], BOTH, Stream::Minor), "default candidate-v0.0");
-        assert_eq!(default(["0.0.0", "", ""], BOTH, Stream::Major), "default candidate-v0");
-        assert_eq!(default(["", "", ""], BOTH, Stream::Major), "default ");
+        assert_eq!(default(["0.0.0-alpha", "", ""], BOTH, ChannelNaming::Minor), "default candidate-v0.0");
+        assert_eq!(default(["0.0.0", "", ""], BOTH, ChannelNaming::Major), "default candidate-v0");
+        assert_eq!(default(["", "", ""], BOTH, ChannelNaming::Major), "default ");
     }
 }

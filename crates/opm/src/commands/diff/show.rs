@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use edit::diff::changes::{ChangeKind, Changes, Part, lines, summary};
+use edit::diff::changes::{CatalogChanges, ChangeKind, LinePart, lines, summary};
 use fbc::quote::quote;
 
 /// Renders differences as text, optionally with colours.
-pub(super) fn text(changes: &Changes, colour: bool) -> String {
+pub(super) fn text(changes: &CatalogChanges, colour: bool) -> String {
     if changes.is_empty() {
         return "no differences\n".to_owned();
     }
@@ -27,8 +27,8 @@ pub(super) fn text(changes: &Changes, colour: bool) -> String {
         out.push_str(sign);
         for part in &line.parts {
             match part {
-                Part::Word(word) => out.push_str(word),
-                Part::Name(name) => out.push_str(&plain(name)),
+                LinePart::Word(word) => out.push_str(word),
+                LinePart::Name(name) => out.push_str(&plain(name)),
             }
         }
         if painted {
@@ -50,7 +50,7 @@ fn plain(name: &str) -> Cow<'_, str> {
 }
 
 /// Renders differences as Markdown.
-pub(super) fn markdown(changes: &Changes) -> String {
+pub(super) fn markdown(changes: &CatalogChanges) -> String {
     let mut out = "# Changes\n".to_owned();
     if changes.is_empty() {
         out.push_str("\nNo differences.\n");
@@ -77,8 +77,8 @@ pub(super) fn markdown(changes: &Changes) -> String {
         let start = out.len();
         for part in &line.parts {
             match part {
-                Part::Word(word) => out.push_str(&word.replace(" -> ", " → ")),
-                Part::Name(name) => code(name, &mut out),
+                LinePart::Word(word) => out.push_str(&word.replace(" -> ", " → ")),
+                LinePart::Name(name) => code(name, &mut out),
             }
         }
         if line.depth == 0 {

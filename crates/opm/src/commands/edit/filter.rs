@@ -1,6 +1,6 @@
 //! `opm edit filter`: keeps a selected part of a catalog.
 
-use edit::filter::Selection;
+use edit::filter::KeptPart;
 use edit::operations::{Filter, filter};
 use fbc::range::VersionRange;
 
@@ -86,7 +86,7 @@ fn versions(text: &str) -> Result<(Option<String>, VersionRange), InvalidValue> 
 pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = images::open(tls, &args.pull);
     let (options, _opened) = args.flags.options_of_any(&images)?;
-    let selection = Selection {
+    let selection = KeptPart {
         packages: args.selection.package.clone(),
         channels: args.selection.channel.clone(),
         versions: args.selection.versions.clone(),

@@ -1,7 +1,7 @@
 //! `opm edit promote`: adds a bundle to a channel.
 
 use edit::operations::{Promote, promote};
-use edit::promote::{Policy, Promotion};
+use edit::promote::{EdgePolicy, Promotion};
 
 use super::flags::EditFlags;
 use crate::exit::Outcome;
@@ -67,11 +67,11 @@ pub(super) enum Edge {
 }
 
 impl Edge {
-    pub(super) fn policy(self) -> Policy {
+    pub(super) fn policy(self) -> EdgePolicy {
         match self {
-            Edge::Replaces => Policy::Replaces,
-            Edge::Semver => Policy::Semver,
-            Edge::SkipPatch => Policy::SkipPatch,
+            Edge::Replaces => EdgePolicy::Replaces,
+            Edge::Semver => EdgePolicy::Semver,
+            Edge::SkipPatch => EdgePolicy::SkipPatch,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `opm edit remove`: removes bundles, channels and packages from a catalog.
 
-use edit::deprecate::Target;
+use edit::deprecate::DeprecationTarget;
 use edit::operations::{Remove, remove};
 use edit::remove::Removal;
 
@@ -38,7 +38,7 @@ pub(super) struct RemoveArgs {
 pub(super) fn run(args: &RemoveArgs, printer: &mut Printer) -> Outcome {
     let target = args.target.target()?;
     let removal = Removal {
-        channel: args.target.channel.clone().filter(|_| matches!(target, Target::Bundle { .. })),
+        channel: args.target.channel.clone().filter(|_| matches!(target, DeprecationTarget::Bundle { .. })),
         default_channel: args.default_channel.clone(),
         forget: args.forget,
     };

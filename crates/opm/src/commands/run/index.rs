@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use cluster::run::Facts;
 use cluster::run::partition::{self, Document, Language};
 use cluster::run::pod::{Content, Item};
-use edit::run_bundle::{self, Additions, Channel};
+use edit::run_bundle::{self, Additions, ChannelEdit};
 use fbc::blob::TextBuffer;
 use fbc::fault::{Class, Fault};
 use fbc::{Fbc, Limits};
@@ -338,8 +338,8 @@ impl CatalogBuilder<'_> {
         }
         let mut longer = None;
         match &additions.channel {
-            Channel::New(text) => new.add_generated(text, &self.limits).map_err(made)?,
-            Channel::Extended(place, entries) => {
+            ChannelEdit::New(text) => new.add_generated(text, &self.limits).map_err(made)?,
+            ChannelEdit::Extended(place, entries) => {
                 let mut buffer = TextBuffer::default();
                 let text = catalog.text(&catalog.blobs()[*place], &mut buffer)?.text().to_owned();
                 let text = run_bundle::extended(&text, entries).map_err(|refusal| Failure::message(refusal.message))?;
@@ -394,7 +394,7 @@ impl CatalogBuilder<'_> {
 }
 
 /// Formats the failure to add bundles to an index.
-pub(super) fn generating(bundle: &str, image: &str, index_image: &str, refusal: &edit::Refusal) -> Failure {
+pub(super) fn generating(bundle: &str, image: &str, index_image: &str, refusal: &edit::EditRefusal) -> Failure {
     let help = refusal.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
     Failure::message(format!(
         "error generating File-Based Catalog with bundle {bundle:?}: error adding bundle image {image:?} to index image \

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use edit::diff::changes::{BundleChange, ChangeKind, Property, Scope};
+use edit::diff::changes::{BundleChange, ChangeKind, PermissionScope, PropertyDifference};
 use fbc::property;
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ pub fn gained(old: Side<'_>, new: Side<'_>) -> Option<Vec<String>> {
 const NEEDS: [&str; 4] = [property::PACKAGE_REQUIRED, property::GVK_REQUIRED, "olm.constraint", "olm.label.required"];
 
 /// Describes a property in words, if it has a description.
-fn worded(property: &Property) -> String {
+fn worded(property: &PropertyDifference) -> String {
     let value: Value = serde_json::from_str(&property.value).unwrap_or_default();
     let part = |name: &str| text(&value[name]);
     match property.kind.as_str() {
@@ -147,8 +147,8 @@ fn permissions(change: &BundleChange, old: &VersionManifest, new: &VersionManife
     let mut lines = Vec::new();
     for permission in &change.permissions {
         let scope = match permission.scope {
-            Scope::Cluster => "cluster",
-            Scope::Namespace => "namespace",
+            PermissionScope::Cluster => "cluster",
+            PermissionScope::Namespace => "namespace",
         };
         for (what, verbs) in
             [(ChangeKind::Added, &permission.verbs.added), (ChangeKind::Removed, &permission.verbs.removed)]
@@ -187,7 +187,7 @@ fn served(change: &BundleChange, old: &VersionManifest, new: &VersionManifest) -
 }
 
 fn fields(change: &BundleChange) -> ComparisonSection {
-    let line = |field: &edit::diff::changes::FieldChange| {
+    let line = |field: &edit::diff::changes::FieldDifference| {
         let name = format!("{} {}", field.crd, field.path);
         let text = match field.what {
             ChangeKind::Added => format!("{name} ({})", field.detail),

@@ -22,7 +22,7 @@ pub(super) struct ModelEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ModelBundle {
     pub(super) image: Option<String>,
-    pub(super) properties: BTreeSet<Property>,
+    pub(super) properties: BTreeSet<PropertyDifference>,
 }
 
 impl Model {
@@ -54,7 +54,7 @@ impl Model {
         model
     }
 
-    pub(super) fn apply(&mut self, changes: &Changes) {
+    pub(super) fn apply(&mut self, changes: &CatalogChanges) {
         for change in &changes.packages {
             if change.what == ChangeKind::Removed {
                 self.0.remove(&change.name);
