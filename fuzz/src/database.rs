@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use catalog::query::ApiType;
 use catalog::query::Query;
 use fbc::{Fbc, Limits};
-use legacy::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
+use legacy::{AddMode, AddOptions, BundleToAdd, Database, DatabaseIndex, ManifestConversion, Strictness};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
@@ -65,7 +65,7 @@ pub fn run(bytes: &[u8]) {
 fn read(file: &Path) {
     let limits = Limits::default();
     if let Ok(database) = Database::read(file) {
-        for manifests in [Manifests::Objects, Manifests::Metadata, Manifests::Omit] {
+        for manifests in [ManifestConversion::Objects, ManifestConversion::Metadata, ManifestConversion::Omit] {
             let mut fbc = Fbc::default();
             let _ = database.convert(&mut fbc, manifests, &limits);
         }
@@ -75,7 +75,7 @@ fn read(file: &Path) {
     if copy.migrate().is_err() {
         return;
     }
-    let Ok(index) = Index::new(copy) else { return };
+    let Ok(index) = DatabaseIndex::new(copy) else { return };
     let index = Arc::new(index);
     Arc::clone(&index).packages().take(100).for_each(drop);
     Arc::clone(&index).bundles().take(100).for_each(drop);
@@ -99,7 +99,7 @@ fn change(file: &Path) {
     let before = rows(file);
     let image = "registry.test/foo:v1.1.0".to_owned();
     let changes: [&dyn Fn(&Database) -> bool; 5] = [
-        &|database| database.add(new_bundle(), &options(Mode::SkipPatch)).is_ok(),
+        &|database| database.add(new_bundle(), &options(AddMode::SkipPatch)).is_ok(),
         &|database| database.deprecate(std::slice::from_ref(&image), false, Strictness::Strict).is_ok(),
         &|database| database.remove_packages(&["foo".into()], Strictness::Strict).is_ok(),
         &|database| database.prune(&["foo".into()]).is_ok(),
@@ -162,7 +162,7 @@ fn change_cells(file: &Path, changes: &[u8]) {
     connection.execute_batch("COMMIT").expect("a database");
 }
 
-fn options(mode: Mode) -> AddOptions {
+fn options(mode: AddMode) -> AddOptions {
     AddOptions {
         mode,
         strictness: Strictness::Strict,
@@ -181,9 +181,9 @@ fn valid_database() -> &'static [u8] {
     BYTES.get_or_init(|| {
         let scratch = tempfile::tempdir().expect("scratch directory");
         let file = scratch.path().join("index.db");
-        let bundles: Vec<NewBundle> =
+        let bundles: Vec<BundleToAdd> =
             ["1.0.0", "1.1.0", "2.0.0"].iter().map(|version| bundle(scratch.path(), version)).collect();
-        Database::write(&file).expect("a database").add(&bundles, &options(Mode::Semver)).expect("bundles");
+        Database::write(&file).expect("a database").add(&bundles, &options(AddMode::Semver)).expect("bundles");
         let connection = Connection::open(&file).expect("a database");
         connection
             .execute_batch("INSERT INTO deprecated VALUES ('foo.v1.0.0'); PRAGMA page_size = 1024; VACUUM")
@@ -194,15 +194,15 @@ fn valid_database() -> &'static [u8] {
 }
 
 /// Returns a bundle that is not in the database.
-fn new_bundle() -> &'static [NewBundle] {
-    static BUNDLE: OnceLock<Vec<NewBundle>> = OnceLock::new();
+fn new_bundle() -> &'static [BundleToAdd] {
+    static BUNDLE: OnceLock<Vec<BundleToAdd>> = OnceLock::new();
     BUNDLE.get_or_init(|| {
         let scratch = tempfile::tempdir().expect("scratch directory").keep();
         vec![bundle(&scratch, "1.1.1")]
     })
 }
 
-fn bundle(root: &Path, version: &str) -> NewBundle {
+fn bundle(root: &Path, version: &str) -> BundleToAdd {
     let directory: PathBuf = root.join(version);
     fs::create_dir_all(directory.join("manifests")).expect("scratch directory");
     fs::create_dir_all(directory.join("metadata")).expect("scratch directory");
@@ -223,5 +223,5 @@ fn bundle(root: &Path, version: &str) -> NewBundle {
     {
         fs::write(directory.join(name), text).expect("scratch file");
     }
-    NewBundle { image: format!("registry.test/foo:v{version}"), directory }
+    BundleToAdd { image: format!("registry.test/foo:v{version}"), directory }
 }

@@ -339,7 +339,7 @@ impl Download<'_> {
 }
 
 /// A new database with the packages that could be loaded.
-pub struct Loaded {
+pub struct LoadedRegistry {
     /// The database, in a temporary file: packages that were removed from a registry do not reappear.
     pub database: Database,
     /// The number of loaded packages.
@@ -353,10 +353,10 @@ impl Downloaded {
     ///
     /// # Errors
     /// Fails when the database cannot be created.
-    pub fn load(&self, limits: &Limits) -> Result<Loaded, Error> {
+    pub fn load(&self, limits: &Limits) -> Result<LoadedRegistry, Error> {
         let database = Database::temporary()?;
         database.migrate()?;
-        let mut loaded = Loaded { database, packages: 0, problems: Vec::new() };
+        let mut loaded = LoadedRegistry { database, packages: 0, problems: Vec::new() };
         for package in &self.packages {
             let shown = package.display();
             let directories = std::slice::from_ref(package);

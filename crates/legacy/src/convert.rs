@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use crate::defend::excerpt;
 use crate::error::Error;
-use crate::members::{Member, members};
+use crate::members::{MemberRow, members};
 use crate::open::Database;
 use crate::row::{BundleRow, body, objects};
 use crate::value;
@@ -21,7 +21,7 @@ const DEPRECATED: &str = "olm.deprecated";
 
 /// How manifests are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manifests {
+pub enum ManifestConversion {
     /// Bundles with an image have none: enough for a listing.
     Omit,
     /// Bundles carry them as objects.
@@ -35,7 +35,7 @@ impl Database {
     ///
     /// # Errors
     /// Fails when the content is not a valid catalog; `fbc` may then hold a part of it.
-    pub fn convert(&self, fbc: &mut Fbc, manifests: Manifests, limits: &Limits) -> Result<Vec<String>, Error> {
+    pub fn convert(&self, fbc: &mut Fbc, manifests: ManifestConversion, limits: &Limits) -> Result<Vec<String>, Error> {
         convert(self.connection()?, fbc, manifests, limits).map_err(|error| error.in_file(self.path()))
     }
 }
@@ -43,11 +43,11 @@ impl Database {
 fn convert(
     connection: &Connection,
     fbc: &mut Fbc,
-    manifests: Manifests,
+    manifests: ManifestConversion,
     limits: &Limits,
 ) -> Result<Vec<String>, Error> {
     by_bundle(connection)?;
-    let content = Content::read(connection)?;
+    let content = DatabaseContent::read(connection)?;
     let mut warnings = content.check(connection, limits)?;
     for package in content.packages.keys() {
         content.blobs(connection, package, manifests, &mut warnings, &mut |text| {
@@ -85,27 +85,27 @@ fn by_bundle(connection: &Connection) -> Result<(), Error> {
 }
 
 /// The content of the database, without manifests.
-struct Content {
-    packages: BTreeMap<String, Package>,
+struct DatabaseContent {
+    packages: BTreeMap<String, ConvertedPackage>,
 }
 
 #[derive(Default)]
-struct Package {
+struct ConvertedPackage {
     default_channel: String,
     /// The head and the members of each channel.
-    channels: BTreeMap<String, (String, Vec<Member>)>,
+    channels: BTreeMap<String, (String, Vec<MemberRow>)>,
     bundles: BTreeSet<String>,
 }
 
-impl Content {
-    fn read(connection: &Connection) -> Result<Content, Error> {
-        let mut packages: BTreeMap<String, Package> = BTreeMap::new();
+impl DatabaseContent {
+    fn read(connection: &Connection) -> Result<DatabaseContent, Error> {
+        let mut packages: BTreeMap<String, ConvertedPackage> = BTreeMap::new();
         {
             let mut statement =
                 connection.prepare("SELECT name, default_channel FROM package WHERE name IS NOT NULL")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let package = Package { default_channel: value::text(row, 1)?, ..Package::default() };
+                let package = ConvertedPackage { default_channel: value::text(row, 1)?, ..ConvertedPackage::default() };
                 packages.insert(value::text(row, 0)?, package);
             }
             let mut statement =
@@ -141,7 +141,7 @@ impl Content {
             package.bundles.insert(member.bundle.clone());
             entries.push(member);
         }
-        Ok(Content { packages })
+        Ok(DatabaseContent { packages })
     }
 
     /// Checks that the content is a valid catalog; returns problems inside of bundles.
@@ -152,7 +152,7 @@ impl Content {
         let mut fbc = Fbc::default();
         let mut problems = Vec::new();
         for package in self.packages.keys() {
-            self.blobs(connection, package, Manifests::Omit, &mut Vec::new(), &mut |text| {
+            self.blobs(connection, package, ManifestConversion::Omit, &mut Vec::new(), &mut |text| {
                 let made = fbc.generated_blob(text, limits).map_err(|error| Error::Message(error.to_string()))?;
                 inspect(&made, text.raw(), &mut problems);
                 fbc.push(made);
@@ -171,13 +171,13 @@ impl Content {
         &self,
         connection: &Connection,
         name: &str,
-        manifests: Manifests,
+        manifests: ManifestConversion,
         warnings: &mut Vec<String>,
         each: &mut dyn FnMut(&Text) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(package) = self.packages.get(name) else { return Ok(()) };
         let icon = match package.channels.get(&package.default_channel) {
-            Some((head, _)) if manifests != Manifests::Omit => icon(connection, name, head, warnings)?,
+            Some((head, _)) if manifests != ManifestConversion::Omit => icon(connection, name, head, warnings)?,
             _ => None,
         };
         each(&Text::object(|blob| {
@@ -243,8 +243,8 @@ fn icon(
     Ok(Some((data, media_type)))
 }
 
-fn channel_blob(package: &str, channel: &str, entries: &[Member], ranges: &HashMap<&str, String>) -> Text {
-    let entry = |member: &Member| blob::ChannelEntry {
+fn channel_blob(package: &str, channel: &str, entries: &[MemberRow], ranges: &HashMap<&str, String>) -> Text {
+    let entry = |member: &MemberRow| blob::ChannelEntry {
         name: member.bundle.as_str().into(),
         replaces: member.replaces.as_str().into(),
         skips: member.skips.iter().map(|skip| skip.as_str().into()).collect(),
@@ -253,7 +253,12 @@ fn channel_blob(package: &str, channel: &str, entries: &[Member], ranges: &HashM
     blob::channel_json(package, channel, &entries.iter().map(entry).collect::<Vec<_>>(), None)
 }
 
-fn bundle_blob(connection: &Connection, package: &str, row: &BundleRow, manifests: Manifests) -> Result<Text, Error> {
+fn bundle_blob(
+    connection: &Connection,
+    package: &str,
+    row: &BundleRow,
+    manifests: ManifestConversion,
+) -> Result<Text, Error> {
     let stored = row.typed(connection, TYPED[0].1)?;
     let dependencies = row.typed(connection, TYPED[1].1)?;
     let parsed = |what: &str, kind: &str, text: &str| {
@@ -285,7 +290,7 @@ fn bundle_blob(connection: &Connection, package: &str, row: &BundleRow, manifest
     }
     let mut csv = None;
     // A bundle without an image needs its manifests.
-    if manifests != Manifests::Omit || row.image.is_empty() {
+    if manifests != ManifestConversion::Omit || row.image.is_empty() {
         csv = body(connection, &row.name, "csv")?;
         objects_of(connection, row, manifests, &mut late)?;
     }
@@ -310,13 +315,13 @@ fn bundle_blob(connection: &Connection, package: &str, row: &BundleRow, manifest
 fn objects_of(
     connection: &Connection,
     row: &BundleRow,
-    manifests: Manifests,
+    manifests: ManifestConversion,
     late: &mut Vec<(String, Text)>,
 ) -> Result<(), Error> {
     let stored = body(connection, &row.name, "bundle")?.unwrap_or_default();
     let migrated = late.iter().any(|(kind, _)| kind == property::CSV_METADATA);
     let csv = objects(&stored).find(|object| csv::is_csv(*object));
-    if let (Manifests::Metadata, Some(csv), false, false) = (manifests, csv, row.image.is_empty(), migrated) {
+    if let (ManifestConversion::Metadata, Some(csv), false, false) = (manifests, csv, row.image.is_empty(), migrated) {
         let value = csv::metadata::from_csv(csv)
             .map_err(|message| Error::Message(format!("bundle {}: migrate: {message}", quote(&row.name))))?;
         late.retain(|(kind, _)| kind != property::BUNDLE_OBJECT);

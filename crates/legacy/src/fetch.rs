@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fbc::fault::{Class, Fault};
 
-use crate::add::NewBundle;
+use crate::add::BundleToAdd;
 
 /// Why an image cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub trait Fetch {
     ///
     /// # Errors
     /// Fails when one cannot be fetched, and names all of these.
-    fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, FetchError>;
+    fn bundles(&self, references: &[String]) -> Result<Vec<BundleToAdd>, FetchError>;
 
     /// Unpacks images, and returns their directories in order.
     fn unpack(&self, images: &[&str]) -> Vec<Result<PathBuf, FetchError>>;

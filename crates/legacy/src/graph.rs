@@ -13,7 +13,7 @@ use crate::value;
 
 /// A channel as a chain of bundles, head first.
 #[derive(Debug, Clone)]
-pub(crate) struct Channel {
+pub(crate) struct ChannelChain {
     package: String,
     name: String,
     /// The bundles that replace each other.
@@ -32,10 +32,10 @@ pub(crate) struct Link {
     pub(crate) skips: Vec<String>,
 }
 
-impl Channel {
+impl ChannelChain {
     /// Creates a channel without bundles.
-    pub(crate) fn new(package: &str, name: &str) -> Channel {
-        Channel {
+    pub(crate) fn new(package: &str, name: &str) -> ChannelChain {
+        ChannelChain {
             package: package.to_owned(),
             name: name.to_owned(),
             chain: Vec::new(),
@@ -45,8 +45,8 @@ impl Channel {
     }
 
     /// Reads the bundles of a channel without their edges.
-    pub(crate) fn unordered(connection: &Connection, package: &str, name: &str) -> Result<Channel, Error> {
-        let mut channel = Channel::new(package, name);
+    pub(crate) fn unordered(connection: &Connection, package: &str, name: &str) -> Result<ChannelChain, Error> {
+        let mut channel = ChannelChain::new(package, name);
         let sql = "SELECT DISTINCT bundle.name, bundle.version FROM channel_entry AS entry
             JOIN operatorbundle AS bundle INDEXED BY opm_bundle_light ON bundle.name = entry.operatorbundle_name
             WHERE entry.package_name = ?1 AND entry.channel_name = ?2";
@@ -61,8 +61,8 @@ impl Channel {
     }
 
     /// Reads a channel; a missing channel has no bundles.
-    pub(crate) fn read(connection: &Connection, package: &str, name: &str) -> Result<Channel, Error> {
-        let mut channel = Channel::unordered(connection, package, name)?;
+    pub(crate) fn read(connection: &Connection, package: &str, name: &str) -> Result<ChannelChain, Error> {
+        let mut channel = ChannelChain::unordered(connection, package, name)?;
         let entries = Entries::read(connection, package, name)?;
         let edges = entries.edges();
         let replaced: BTreeSet<&str> =

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::add::{Mode, ModeError};
+use crate::add::{AddMode, ModeError};
 use crate::error::OperationError;
 use crate::fetch::FetchError;
-use crate::inspect::Manifest;
+use crate::inspect::IndexSources;
 
 /// Images to add, and the packages whose upgrade graph is not built in the mode of the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct ImageList {
     /// The images; digests are in today's notation.
     pub images: Vec<String>,
     /// The modes of packages.
-    pub modes: BTreeMap<String, Mode>,
+    pub modes: BTreeMap<String, AddMode>,
 }
 
 /// Why a text is not a list of images.
@@ -44,7 +44,7 @@ impl ImageList {
         };
         let mut modes = BTreeMap::new();
         for (package, mode) in json.as_ref().and_then(|json| json.get("modes")?.as_object()).into_iter().flatten() {
-            modes.insert(package.clone(), Mode::parse(mode.as_str().unwrap_or_default())?);
+            modes.insert(package.clone(), AddMode::parse(mode.as_str().unwrap_or_default())?);
         }
         let images = list.iter().filter_map(Value::as_str).map(reference).collect::<Result<_, _>>()?;
         Ok(ImageList { images, modes })
@@ -78,7 +78,7 @@ pub struct ImageReport {
 /// Resolves the current digest of an image, and returns its reference with it.
 pub type Pin<'a> = &'a dyn Fn(&str) -> Result<String, FetchError>;
 
-impl Manifest {
+impl IndexSources {
     /// Returns the report; `pin` resolves the digests of images that are recorded only by tag.
     ///
     /// # Errors
@@ -129,13 +129,16 @@ mod tests {
 
     #[test]
     fn a_report_can_be_added_again() {
-        let modes = [("foo", Some(Mode::Semver)), ("bar", None)].map(|(name, mode)| (name.to_owned(), mode));
-        let manifest =
-            Manifest { images: vec!["quay.io/a:v1".into()], without_image: vec!["baz".into()], modes: modes.into() };
+        let modes = [("foo", Some(AddMode::Semver)), ("bar", None)].map(|(name, mode)| (name.to_owned(), mode));
+        let manifest = IndexSources {
+            images: vec!["quay.io/a:v1".into()],
+            without_image: vec!["baz".into()],
+            modes: modes.into(),
+        };
         let report = manifest.clone().report(None).unwrap();
         assert_eq!(report.warnings.len(), 3, "{report:?}");
         let list = ImageList::parse(&serde_json::to_string(&report).unwrap()).unwrap();
-        assert_eq!((list.images, list.modes), (manifest.images.clone(), [("foo".to_owned(), Mode::Semver)].into()));
+        assert_eq!((list.images, list.modes), (manifest.images.clone(), [("foo".to_owned(), AddMode::Semver)].into()));
         let pinned = manifest.report(Some(&|image| Ok(format!("{image}@sha256:0")))).unwrap();
         assert_eq!(pinned.bundles, ["quay.io/a:v1@sha256:0"]);
     }

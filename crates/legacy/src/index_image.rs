@@ -24,14 +24,14 @@ const DATABASE: &str = "database/index.db";
 
 /// A Dockerfile of an index image.
 #[derive(Debug, Clone, Copy)]
-pub struct Dockerfile<'a> {
+pub struct IndexDockerfile<'a> {
     /// The base image, which contains opm.
     pub binary: &'a str,
-    /// Its path; defaults to `index.Dockerfile`.
+    /// Its path; defaults to `index.IndexDockerfile`.
     pub path: Option<&'a Path>,
 }
 
-impl Dockerfile<'_> {
+impl IndexDockerfile<'_> {
     fn text(&self, database: &str) -> String {
         let binary = self.binary;
         format!(
@@ -99,7 +99,7 @@ impl Staged {
     ///
     /// # Errors
     /// Fails when one of them cannot be written.
-    pub fn write(self, dockerfile: &Dockerfile<'_>) -> Result<(), OperationError> {
+    pub fn write(self, dockerfile: &IndexDockerfile<'_>) -> Result<(), OperationError> {
         let target = Path::new(".").join(DATABASE);
         fs::create_dir_all("database").map_err(OperationError::file(&target))?;
         Database::write(&self.database)?.publish(&target)?;
@@ -113,7 +113,7 @@ impl Staged {
     ///
     /// # Errors
     /// Fails when it cannot be written.
-    pub fn write_dockerfile(&self, dockerfile: &Dockerfile<'_>) -> Result<PathBuf, OperationError> {
+    pub fn write_dockerfile(&self, dockerfile: &IndexDockerfile<'_>) -> Result<PathBuf, OperationError> {
         // Relative to the build context: that is what a path in a Dockerfile is.
         let folder = Path::new(self.folder.path().file_name().unwrap_or_default());
         let source = folder.join(DATABASE).to_string_lossy().into_owned();
@@ -131,7 +131,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), OperationError> {
 }
 
 /// What an index image contains besides the database.
-pub enum Content<'a> {
+pub enum IndexImageContent<'a> {
     /// A layer with the program, as the only other one.
     Program(Layer),
     /// Another image, which contains the program.
@@ -140,18 +140,20 @@ pub enum Content<'a> {
     Database,
 }
 
-impl Content<'_> {
+impl IndexImageContent<'_> {
     /// Returns the platform of the image unless the user names one.
     fn platform(&self) -> Platform {
         match self {
-            Content::Program(_) => Platform::host(),
-            Content::Base(base) => Platform {
+            IndexImageContent::Program(_) => Platform::host(),
+            IndexImageContent::Base(base) => Platform {
                 os: base.config.os.clone(),
                 architecture: base.config.architecture.clone(),
                 variant: base.config.variant.clone(),
                 ..Platform::default()
             },
-            Content::Database => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
+            IndexImageContent::Database => {
+                Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() }
+            }
         }
     }
 }
@@ -159,7 +161,7 @@ impl Content<'_> {
 /// How to build an index image.
 pub struct BuildOptions<'a> {
     /// What it contains besides the database.
-    pub content: Content<'a>,
+    pub content: IndexImageContent<'a>,
     /// Its platform; defaults to that of the content.
     pub platform: Option<Platform>,
     /// The user that an image without a base runs as.
@@ -176,7 +178,7 @@ pub struct BuildOptions<'a> {
 pub fn build(store: &Store, database: &Path, options: &BuildOptions<'_>) -> Result<Descriptor, OperationError> {
     let time = options.time;
     let (mut layers, mut history) = (Vec::new(), Vec::new());
-    if let Content::Program(program) = &options.content {
+    if let IndexImageContent::Program(program) = &options.content {
         layers.push(program.write(store, time, &|_| {})?);
         history.push(INDEX_LAYERS[0].to_owned());
     }
@@ -188,20 +190,20 @@ pub fn build(store: &Store, database: &Path, options: &BuildOptions<'_>) -> Resu
     history.push(INDEX_LAYERS[1].to_owned());
     let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     let file = format!("/{DATABASE}");
-    let runs = !matches!(options.content, Content::Database);
+    let runs = !matches!(options.content, IndexImageContent::Database);
     let plan = ImagePlan {
         platform: options.platform.clone().unwrap_or_else(|| options.content.platform()),
         labels: [(DATABASE_LABEL.to_owned(), file.clone())].into(),
         entrypoint: runs.then(|| words(&["/bin/opm"])).flatten(),
         cmd: runs.then(|| words(&["registry", "serve", "--database", &file])).flatten(),
         ports: if runs { vec!["50051/tcp".into()] } else { Vec::new() },
-        user: matches!(options.content, Content::Program(_)).then(|| options.user.to_owned()),
+        user: matches!(options.content, IndexImageContent::Program(_)).then(|| options.user.to_owned()),
         created: time,
         history,
         ..ImagePlan::default()
     };
     let base = match &options.content {
-        Content::Base(base) => Some(BaseImage { manifest: &base.manifest, config: &base.config }),
+        IndexImageContent::Base(base) => Some(BaseImage { manifest: &base.manifest, config: &base.config }),
         _ => None,
     };
     Ok(image::build(store, &plan, &layers, base)?)
@@ -219,7 +221,7 @@ mod tests {
             EXPOSE 50051\n\
             ENTRYPOINT [\"/bin/opm\"]\n\
             CMD [\"registry\", \"serve\", \"--database\", \"/database/index.db\"]\n";
-        assert_eq!(Dockerfile { binary: DEFAULT_BINARY, path: None }.text(DATABASE), expected);
+        assert_eq!(IndexDockerfile { binary: DEFAULT_BINARY, path: None }.text(DATABASE), expected);
     }
 
     #[test]
@@ -230,7 +232,8 @@ mod tests {
                 let (database, store) = (folder.path().join(format!("{name}.db")), folder.path().join(name));
                 Database::create(&database).unwrap();
                 let store = Store::open(&store).unwrap();
-                let options = BuildOptions { content: Content::Database, platform: None, user: "1001", time: 7 };
+                let options =
+                    BuildOptions { content: IndexImageContent::Database, platform: None, user: "1001", time: 7 };
                 build(&store, &database, &options).unwrap()
             })
             .into();

@@ -6,10 +6,10 @@ use fbc::version::Version;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use crate::add::Mode;
+use crate::add::AddMode;
 use crate::error::Error;
-use crate::graph::Channel;
-use crate::members::{Member, members};
+use crate::graph::ChannelChain;
+use crate::members::{MemberRow, members};
 use crate::open::Database;
 use crate::order::{by_version, version};
 use crate::shrink;
@@ -52,14 +52,14 @@ pub struct BundleInfo {
 
 /// The images that an index was built from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Manifest {
+pub struct IndexSources {
     /// The images; replaced bundles come before their replacements.
     pub images: Vec<String>,
     /// The bundles without an image.
     pub without_image: Vec<String>,
     /// The packages whose upgrade graph is not the one of mode `replaces`, with the mode that builds it from the images;
     /// `None` if no mode does.
-    pub modes: BTreeMap<String, Option<Mode>>,
+    pub modes: BTreeMap<String, Option<AddMode>>,
 }
 
 impl Database {
@@ -108,7 +108,7 @@ impl Database {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub fn manifest(&self) -> Result<Manifest, Error> {
+    pub fn manifest(&self) -> Result<IndexSources, Error> {
         let sql = "SELECT entry.package_name, bundle.name, bundle.version, bundle.bundlepath, max(entry.depth)
             FROM channel_entry AS entry
             JOIN operatorbundle AS bundle INDEXED BY pk ON bundle.name = entry.operatorbundle_name
@@ -123,7 +123,7 @@ impl Database {
             let order = a.0.cmp(&b.0).then_with(|| b.1.cmp(&a.1));
             order.then_with(|| by_version(&a.2, &b.2)).then_with(|| a.3.cmp(&b.3))
         });
-        let mut manifest = Manifest::default();
+        let mut manifest = IndexSources::default();
         for (_, _, _, name, image) in rows {
             if image.is_empty() {
                 manifest.without_image.push(name);
@@ -175,7 +175,7 @@ impl From<&catalog::Package> for PackageInfo {
 /// The report of `index inspect packages` on a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PackageSummary {
+pub struct PackageListing {
     /// Its name.
     pub name: String,
     /// The names of its channels, the default one first.
@@ -232,10 +232,10 @@ pub struct NamedVersion {
 
 impl PackageInfo {
     /// Returns the report of `index inspect packages`.
-    pub fn summary(&self) -> PackageSummary {
+    pub fn summary(&self) -> PackageListing {
         let mut channels: Vec<String> = self.channels.iter().map(|channel| channel.name.clone()).collect();
         channels.sort_by_key(|name| *name != self.default_channel);
-        PackageSummary { name: self.name.clone(), channels, default_channel: self.default_channel.clone() }
+        PackageListing { name: self.name.clone(), channels, default_channel: self.default_channel.clone() }
     }
 
     /// Returns the report of `index inspect package`.
@@ -302,7 +302,7 @@ fn reachable<'a>(name: &str, edges: &BTreeMap<&str, &'a [String]>) -> BTreeSet<&
 }
 
 /// Returns the packages whose upgrade graph is not the one of mode `replaces`, with their mode.
-fn modes(connection: &Connection) -> Result<BTreeMap<String, Option<Mode>>, Error> {
+fn modes(connection: &Connection) -> Result<BTreeMap<String, Option<AddMode>>, Error> {
     let mut declared = Declared::new();
     let mut statement = connection.prepare("SELECT name, version, replaces, skips FROM operatorbundle")?;
     let mut rows = statement.query([])?;
@@ -311,7 +311,7 @@ fn modes(connection: &Connection) -> Result<BTreeMap<String, Option<Mode>>, Erro
         let skips = skips.split(',').filter(|skip| !skip.is_empty()).map(str::to_owned).collect();
         declared.insert(value::text(row, 0)?, (value::text(row, 1)?, (value::text(row, 2)?, skips)));
     }
-    let mut channels: BTreeMap<(String, String), (String, Vec<Member>)> = BTreeMap::new();
+    let mut channels: BTreeMap<(String, String), (String, Vec<MemberRow>)> = BTreeMap::new();
     let mut statement = connection.prepare("SELECT package_name, name, head_operatorbundle_name FROM channel")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -322,13 +322,14 @@ fn modes(connection: &Connection) -> Result<BTreeMap<String, Option<Mode>>, Erro
             members.push(member);
         }
     }
-    let mut modes: BTreeMap<String, Option<Mode>> = BTreeMap::new();
+    let mut modes: BTreeMap<String, Option<AddMode>> = BTreeMap::new();
     for (package, _) in channels.keys() {
         let own = channels.iter().filter(|((of, _), _)| of == package).map(|(_, channel)| channel);
-        let fits =
-            |mode: Mode| own.clone().all(|(head, members)| wanted(mode, head, members, &declared) == actual(members));
-        let mode = [Mode::Replaces, Mode::Semver, Mode::SkipPatch].into_iter().find(|mode| fits(*mode));
-        if mode != Some(Mode::Replaces) {
+        let fits = |mode: AddMode| {
+            own.clone().all(|(head, members)| wanted(mode, head, members, &declared) == actual(members))
+        };
+        let mode = [AddMode::Replaces, AddMode::Semver, AddMode::SkipPatch].into_iter().find(|mode| fits(*mode));
+        if mode != Some(AddMode::Replaces) {
             modes.insert(package.clone(), mode);
         }
     }
@@ -341,24 +342,24 @@ type Edges = (String, BTreeSet<String>);
 type Declared = BTreeMap<String, (String, Edges)>;
 
 /// Returns the bundles of a channel that have edges.
-fn actual(members: &[Member]) -> Option<BTreeMap<String, Edges>> {
-    let edges = |member: &Member| (member.replaces.clone(), member.skips.iter().cloned().collect());
+fn actual(members: &[MemberRow]) -> Option<BTreeMap<String, Edges>> {
+    let edges = |member: &MemberRow| (member.replaces.clone(), member.skips.iter().cloned().collect());
     let with_edges = members.iter().map(|member| (member.bundle.clone(), edges(member)));
     Some(with_edges.filter(|(_, edges)| *edges != Edges::default()).collect())
 }
 
 /// Returns the bundles of a channel that a mode gives edges; `None` if it does not accept them.
-fn wanted(mode: Mode, head: &str, members: &[Member], declared: &Declared) -> Option<BTreeMap<String, Edges>> {
+fn wanted(mode: AddMode, head: &str, members: &[MemberRow], declared: &Declared) -> Option<BTreeMap<String, Edges>> {
     let mut wanted = BTreeMap::new();
-    if mode == Mode::Replaces {
+    if mode == AddMode::Replaces {
         let mut current = head;
         while let Some((_, edges)) = declared.get(current).filter(|_| !wanted.contains_key(current)) {
             wanted.insert(current.to_owned(), edges.clone());
             current = &edges.0;
         }
     } else {
-        let mut channel = Channel::new("", "");
-        for Member { bundle, .. } in members {
+        let mut channel = ChannelChain::new("", "");
+        for MemberRow { bundle, .. } in members {
             channel.versions.insert(bundle.clone(), version(bundle, &declared.get(bundle)?.0).ok()?);
         }
         let chain = shrink::by_version(&channel, mode);

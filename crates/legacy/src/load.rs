@@ -10,7 +10,7 @@ use fbc::json::{JsonKind, Raw, Text};
 use fbc::{Limits, stream};
 use rusqlite::Connection;
 
-use crate::add::{Graph, insert, rebuild};
+use crate::add::{NewChannels, insert, rebuild};
 use crate::change::Changed;
 use crate::error::Error;
 use crate::open::Database;
@@ -236,7 +236,7 @@ fn load_package(connection: &Connection, document: Raw<'_>, problems: &mut Vec<S
     if let (true, Some(only)) = (default_channel.is_empty() && heads.len() == 1, heads.keys().next()) {
         default_channel.clone_from(only);
     }
-    let graph = Graph { package: &package, default_channel: &default_channel, heads };
+    let graph = NewChannels { package: &package, default_channel: &default_channel, heads };
     let rebuilt = with_savepoint(connection, || rebuild(connection, &graph));
     problems.extend(rebuilt.err().map(|error| format!("error adding package {package}: {error}")));
 }

@@ -9,7 +9,7 @@ use crate::value;
 
 /// A bundle in a channel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Member {
+pub(crate) struct MemberRow {
     pub(crate) channel: String,
     pub(crate) package: String,
     pub(crate) bundle: String,
@@ -21,7 +21,7 @@ pub(crate) struct Member {
 
 /// One stored entry of a channel.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct EntryRow {
     pub(crate) id: i64,
     pub(crate) bundle: String,
     pub(crate) replaces: Option<i64>,
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 
 /// The entries of one channel.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Entries(Vec<Entry>);
+pub(crate) struct Entries(Vec<EntryRow>);
 
 impl Entries {
     /// Reads the entries of a channel.
@@ -39,7 +39,7 @@ impl Entries {
             WHERE package_name = ?1 AND channel_name = ?2 ORDER BY entry_id";
         let mut statement = connection.prepare_cached(sql)?;
         let rows = statement.query_map([package, channel], |row| {
-            Ok(Entry {
+            Ok(EntryRow {
                 id: row.get(0)?,
                 bundle: value::text(row, 1)?,
                 replaces: row.get(2)?,
@@ -53,7 +53,7 @@ impl Entries {
     ///
     /// The edges of the entries with the least depth are replacements; all others are skips.
     pub(crate) fn edges(&self) -> BTreeMap<&str, (Option<&str>, Vec<&str>)> {
-        let by_id: HashMap<i64, &Entry> = self.0.iter().map(|entry| (entry.id, entry)).collect();
+        let by_id: HashMap<i64, &EntryRow> = self.0.iter().map(|entry| (entry.id, entry)).collect();
         let least = self.0.iter().map(|entry| entry.depth).min();
         let mut real: HashSet<i64> = HashSet::new();
         for head in self.0.iter().filter(|entry| Some(entry.depth) == least) {
@@ -77,7 +77,7 @@ impl Entries {
 
     /// Returns the chain of replacements from the head down, without duplicates.
     pub(crate) fn chain(&self) -> Vec<String> {
-        let by_id: HashMap<i64, &Entry> = self.0.iter().map(|entry| (entry.id, entry)).collect();
+        let by_id: HashMap<i64, &EntryRow> = self.0.iter().map(|entry| (entry.id, entry)).collect();
         let mut chain: Vec<String> = Vec::new();
         let mut at = self.0.iter().min_by_key(|entry| (entry.depth, entry.id));
         let (mut seen, mut names) = (HashSet::new(), HashSet::new());
@@ -95,7 +95,7 @@ impl Entries {
 ///
 /// Skips names without a bundle and bundles that are stored partially. A bundle without a path has no image: migrations
 /// of older programs leave it out.
-pub(crate) fn members(connection: &Connection) -> Result<Vec<Member>, Error> {
+pub(crate) fn members(connection: &Connection) -> Result<Vec<MemberRow>, Error> {
     let sql = "SELECT name FROM operatorbundle INDEXED BY pk WHERE name IS NOT NULL AND version IS NOT NULL";
     let plain = "SELECT name FROM operatorbundle WHERE name IS NOT NULL AND version IS NOT NULL";
     // The index covers the query; the table itself is full of manifests.
@@ -109,7 +109,7 @@ pub(crate) fn members(connection: &Connection) -> Result<Vec<Member>, Error> {
         let mut statement = connection.prepare(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let entry = Entry {
+            let entry = EntryRow {
                 id: row.get(0)?,
                 bundle: value::text(row, 1)?,
                 replaces: row.get(2)?,
@@ -122,7 +122,7 @@ pub(crate) fn members(connection: &Connection) -> Result<Vec<Member>, Error> {
     for ((channel, package), entries) in &channels {
         for (bundle, (replaces, skips)) in entries.edges() {
             if whole.contains(bundle) {
-                members.push(Member {
+                members.push(MemberRow {
                     channel: channel.clone(),
                     package: package.clone(),
                     bundle: bundle.to_owned(),

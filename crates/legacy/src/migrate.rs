@@ -8,13 +8,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::{ErrorCode, Transaction, params};
 
 use crate::error::Error;
-use crate::schema::{self, Cleanup, VERSION};
-use crate::value::{self, Text};
+use crate::schema::{self, ApiCleanup, VERSION};
+use crate::value::{self, ColumnText};
 
-type Step = fn(&Transaction<'_>) -> Result<(), Error>;
+type Migration = fn(&Transaction<'_>) -> Result<(), Error>;
 
 /// The migrations in order; the index of each is the version it migrates to.
-const STEPS: [Step; VERSION as usize + 1] = [
+const STEPS: [Migration; VERSION as usize + 1] = [
     init,
     related_images,
     bundle_path,
@@ -116,7 +116,7 @@ fn each_csv(transaction: &Transaction<'_>, mut each: impl FnMut(&str, &str) -> R
     let names = value::strings(transaction, "SELECT name FROM operatorbundle WHERE name IS NOT NULL", [])?;
     let mut statement = transaction.prepare("SELECT csv FROM operatorbundle WHERE name = ?1")?;
     for name in names {
-        let csv: Option<Text> = statement.query_row([&name], |row| row.get(0))?;
+        let csv: Option<ColumnText> = statement.query_row([&name], |row| row.get(0))?;
         if let Some(csv) = csv {
             each(&name, &csv.0)?;
         }
@@ -293,7 +293,7 @@ fn replaces_and_skips(transaction: &Transaction<'_>) -> Result<(), Error> {
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let (name, replaced): (Text, Text) = (row.get(0)?, row.get(1)?);
+            let (name, replaced): (ColumnText, ColumnText) = (row.get(0)?, row.get(1)?);
             let edges = edges.entry(name.0).or_default();
             if !edges.contains(&replaced.0) {
                 edges.push(replaced.0);
@@ -305,7 +305,7 @@ fn replaces_and_skips(transaction: &Transaction<'_>) -> Result<(), Error> {
         let replaces = names.remove(0);
         update.execute(params![name, replaces, names.join(",")])?;
     }
-    schema::triggers(transaction, Cleanup::Compatible)
+    schema::triggers(transaction, ApiCleanup::Compatible)
 }
 
 fn dependencies(transaction: &Transaction<'_>) -> Result<(), Error> {
@@ -325,7 +325,7 @@ fn of_apis(transaction: &Transaction<'_>, from: &str, into: &str) -> Result<(), 
     ))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let part = |column| row.get::<_, Option<Text>>(column).map(|text| text.map(|text| text.0));
+        let part = |column| row.get::<_, Option<ColumnText>>(column).map(|text| text.map(|text| text.0));
         let [group, version, kind] = [part(0)?, part(1)?, part(2)?].map(Option::unwrap_or_default);
         insert.execute(params![value::gvk_property(&group, &kind, &version).as_str(), part(3)?, part(4)?, part(5)?])?;
     }
@@ -340,7 +340,7 @@ fn properties(transaction: &Transaction<'_>) -> Result<(), Error> {
         let mut statement = transaction.prepare("SELECT rowid, value FROM dependencies")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let (id, value): (i64, Option<Text>) = (row.get(0)?, row.get(1)?);
+            let (id, value): (i64, Option<ColumnText>) = (row.get(0)?, row.get(1)?);
             if let Some(value) = value.and_then(|value| value::without_member(&value.0, "type")) {
                 update.execute(params![id, value.as_bytes()])?;
             }
@@ -357,7 +357,8 @@ fn properties(transaction: &Transaction<'_>) -> Result<(), Error> {
     )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let part = |column| row.get::<_, Option<Text>>(column).map(|text| text.map_or(String::new(), |text| text.0));
+        let part =
+            |column| row.get::<_, Option<ColumnText>>(column).map(|text| text.map_or(String::new(), |text| text.0));
         let (package, name, version, path) = (part(0)?, part(1)?, part(2)?, part(3)?);
         let value = value::package_property(&package, &version);
         insert.execute(params![value.as_str(), name, value::or_null(&version), value::or_null(&path)])?;

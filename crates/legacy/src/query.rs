@@ -13,7 +13,7 @@ use fbc::scratch::TempFolder;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::error::Error;
-use crate::members::{Member, members};
+use crate::members::{MemberRow, members};
 use crate::open::{Database, connect};
 use crate::order::by_version;
 use crate::row::BundleRow;
@@ -29,10 +29,10 @@ const IDLE_CONNECTIONS: usize = 16;
 /// A database that answers queries of the registry API.
 ///
 /// The upgrade graph and the API providers are in memory; manifests are read on demand.
-pub struct Index {
+pub struct DatabaseIndex {
     path: PathBuf,
     connections: Mutex<Vec<Connection>>,
-    members: Vec<Member>,
+    members: Vec<MemberRow>,
     /// The bundles that provide an API.
     providers: HashMap<[String; 3], Vec<String>>,
     counts: CatalogCounts,
@@ -40,12 +40,12 @@ pub struct Index {
     _directory: TempFolder,
 }
 
-impl Index {
+impl DatabaseIndex {
     /// Copies a database, and migrates the copy for queries unless `skip_migrate` is set.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or has not what queries need.
-    pub fn open(path: &Path, skip_migrate: bool) -> Result<Index, Error> {
+    pub fn open(path: &Path, skip_migrate: bool) -> Result<DatabaseIndex, Error> {
         let database = Database::copy(path)?;
         if database.is_empty()? {
             tracing::warn!(database = %path.display(), "no tables found in db");
@@ -67,14 +67,14 @@ impl Index {
         if let Some(warning) = database.warning()? {
             tracing::warn!("{warning}");
         }
-        Index::new(database)
+        DatabaseIndex::new(database)
     }
 
     /// Prepares a temporary copy of a database for queries.
     ///
     /// # Errors
     /// Fails when `database` is not a temporary copy or cannot be read.
-    pub fn new(database: Database) -> Result<Index, Error> {
+    pub fn new(database: Database) -> Result<DatabaseIndex, Error> {
         let connection = database.connection()?;
         crate::schema::index(connection)?;
         let members = members(connection)?;
@@ -99,7 +99,7 @@ impl Index {
         let directory =
             database.into_copy().ok_or_else(|| Error::message("only a copy of a database can be served"))?;
         let path = directory.path().join("index.db");
-        Ok(Index { path, connections: Mutex::default(), members, providers, counts, _directory: directory })
+        Ok(DatabaseIndex { path, connections: Mutex::default(), members, providers, counts, _directory: directory })
     }
 
     /// Runs a query with a pooled connection.
@@ -209,7 +209,7 @@ fn no_providers(api: &ApiType) -> QueryError {
     absent(format!("no channel entries found that provide {} {} {}", api.group, api.version, api.kind))
 }
 
-impl Query for Index {
+impl Query for DatabaseIndex {
     fn packages(self: Arc<Self>) -> Rows {
         let names = self.with_connection(|connection| {
             value::strings(connection, "SELECT name FROM package WHERE name IS NOT NULL ORDER BY name", [])
@@ -290,10 +290,10 @@ impl Query for Index {
 
     fn replacement(&self, name: &str, package: &str, channel: &str) -> QueryAnswer {
         let none = || absent(format!("no entry found for {package} {channel}"));
-        let key = |member: &Member| (member.channel.as_str(), member.package.as_str()).cmp(&(channel, package));
+        let key = |member: &MemberRow| (member.channel.as_str(), member.package.as_str()).cmp(&(channel, package));
         let start = self.members.partition_point(|member| key(member).is_lt());
         let channel_members = self.members[start..].iter().take_while(|member| key(member).is_eq());
-        let candidates: Vec<&Member> = channel_members
+        let candidates: Vec<&MemberRow> = channel_members
             .filter(|member| {
                 !name.is_empty() && (member.replaces == name || member.skips.iter().any(|skip| skip == name))
             })

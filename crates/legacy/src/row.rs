@@ -55,7 +55,7 @@ impl BundleRow {
 /// Reads one of the manifest columns; `None` for NULL.
 pub(crate) fn body(connection: &Connection, name: &str, column: &str) -> Result<Option<String>, Error> {
     let sql = format!("SELECT {column} FROM operatorbundle WHERE name = ?1");
-    let text = connection.prepare_cached(&sql)?.query_row([name], |row| row.get::<_, Option<value::Text>>(0));
+    let text = connection.prepare_cached(&sql)?.query_row([name], |row| row.get::<_, Option<value::ColumnText>>(0));
     Ok(text.optional()?.flatten().map(|text| text.0))
 }
 

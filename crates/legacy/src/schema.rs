@@ -106,7 +106,7 @@ pub(crate) fn index(connection: &Connection) -> Result<(), Error> {
 pub(crate) fn index_for_writing(connection: &Connection) -> Result<(), Error> {
     index(connection)?;
     connection.execute_batch(INDEXES_FOR_WRITING)?;
-    triggers(connection, Cleanup::Compatible)
+    triggers(connection, ApiCleanup::Compatible)
 }
 
 /// The bundle table through an index that covers all columns except the manifests.
@@ -116,7 +116,7 @@ pub(crate) const LIGHT: &str = "operatorbundle INDEXED BY opm_bundle_light";
 
 /// When to remove an API.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cleanup {
+pub(crate) enum ApiCleanup {
     /// As the Go tool does: an API stays while a bundle provides it and any bundle requires any API, or vice versa.
     /// The Go tool compares all pairs of rows for this, which is not necessary.
     Compatible,
@@ -125,18 +125,18 @@ pub(crate) enum Cleanup {
 }
 
 /// Creates the triggers that remove an API with its bundles.
-pub(crate) fn triggers(connection: &Connection, cleanup: Cleanup) -> Result<(), Error> {
+pub(crate) fn triggers(connection: &Connection, cleanup: ApiCleanup) -> Result<(), Error> {
     for (table, name) in ["api_provider", "api_requirer"].into_iter().zip(TRIGGERS) {
         let same = "group_name = OLD.group_name AND version = OLD.version AND kind = OLD.kind";
         let (mark, condition) = match cleanup {
-            Cleanup::Compatible => (
+            ApiCleanup::Compatible => (
                 "/* without pairs */",
                 format!(
                     "NOT (EXISTS (SELECT 1 FROM api_provider WHERE {same}) AND EXISTS (SELECT 1 FROM api_requirer)
                      OR EXISTS (SELECT 1 FROM api_requirer WHERE {same}) AND EXISTS (SELECT 1 FROM api_provider))"
                 ),
             ),
-            Cleanup::LastUser => (
+            ApiCleanup::LastUser => (
                 "/* with the last */",
                 format!(
                     "NOT EXISTS (SELECT 1 FROM api_provider WHERE {same})
@@ -160,8 +160,8 @@ pub(crate) fn triggers(connection: &Connection, cleanup: Cleanup) -> Result<(), 
 
 /// Makes a change during which no bundle loses its APIs because another one is removed.
 pub(crate) fn keeping_apis<T>(connection: &Connection, change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    triggers(connection, Cleanup::LastUser)?;
+    triggers(connection, ApiCleanup::LastUser)?;
     let outcome = change()?;
-    triggers(connection, Cleanup::Compatible)?;
+    triggers(connection, ApiCleanup::Compatible)?;
     Ok(outcome)
 }

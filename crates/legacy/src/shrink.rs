@@ -8,11 +8,11 @@ use fbc::Limits;
 use fbc::quote::quote;
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::add::{Mode, drop_manifests, set_manifests};
+use crate::add::{AddMode, drop_manifests, set_manifests};
 use crate::change::Changed;
 use crate::error::Error;
 use crate::fetch::{Fetch, FetchError};
-use crate::graph::{Channel, Link, heads, set_default};
+use crate::graph::{ChannelChain, Link, heads, set_default};
 use crate::open::Database;
 use crate::remove::{Strictness, bundle_of_image, channels_of, remove_bundle, remove_row};
 use crate::schema::{LIGHT, keeping_apis};
@@ -52,8 +52,8 @@ impl Database {
     ///
     /// # Errors
     /// Fails when the bundle does not exist, or the new default channel is ambiguous.
-    pub fn remove_image(&self, image: &str, mode: Mode, shrink: &Shrink<'_>) -> Result<Changed, Error> {
-        if mode == Mode::Replaces {
+    pub fn remove_image(&self, image: &str, mode: AddMode, shrink: &Shrink<'_>) -> Result<Changed, Error> {
+        if mode == AddMode::Replaces {
             return Err(Error::message("rmb supports only the modes semver and semver-skippatch"));
         }
         self.shrink(shrink, |connection, manifests| remove_image(connection, image, mode, manifests))
@@ -145,7 +145,7 @@ fn delete_latest(connection: &Connection, package: &str, manifests: &mut Manifes
     }
     let mut skipped = Vec::new();
     for (package, channel) in channels_of(connection, &latest)? {
-        let mut channel = Channel::read(connection, &package, &channel)?;
+        let mut channel = ChannelChain::read(connection, &package, &channel)?;
         channel.versions.remove(&latest);
         if channel.chain.first().is_some_and(|head| head.name == latest) {
             let head = channel.chain.remove(0);
@@ -171,7 +171,7 @@ fn delete_latest(connection: &Connection, package: &str, manifests: &mut Manifes
 }
 
 /// Returns the successor of a head that replaced nothing: the newest of its skipped bundles.
-fn successor_of(channel: &Channel, head: Link) -> Option<Link> {
+fn successor_of(channel: &ChannelChain, head: Link) -> Option<Link> {
     let mut left: Vec<String> = head.skips.into_iter().filter(|skip| channel.versions.contains_key(skip)).collect();
     channel.order(&mut left);
     let name = left.pop()?;
@@ -181,7 +181,7 @@ fn successor_of(channel: &Channel, head: Link) -> Option<Link> {
 fn remove_image(
     connection: &Connection,
     image: &str,
-    mode: Mode,
+    mode: AddMode,
     manifests: &mut Manifests,
 ) -> Result<Vec<String>, Error> {
     let name = bundle_of_image(connection, image)?;
@@ -192,7 +192,7 @@ fn remove_image(
             let before = (default_channel(connection, &package)?, heads(connection, &package)?);
             packages.insert(package.clone(), before);
         }
-        let mut channel = Channel::unordered(connection, &package, &channel)?;
+        let mut channel = ChannelChain::unordered(connection, &package, &channel)?;
         channel.versions.remove(&name);
         channel.chain = by_version(&channel, mode);
         channel.write(connection)?;
@@ -209,7 +209,7 @@ fn remove_image(
 }
 
 /// Orders the bundles of a channel into a chain by version.
-pub(crate) fn by_version(channel: &Channel, mode: Mode) -> Vec<Link> {
+pub(crate) fn by_version(channel: &ChannelChain, mode: AddMode) -> Vec<Link> {
     let mut names: Vec<String> = channel.versions.keys().cloned().collect();
     channel.order(&mut names);
     let minor = |name: &String| channel.versions.get(name).map(|version| (version.major(), version.minor()));
@@ -217,7 +217,7 @@ pub(crate) fn by_version(channel: &Channel, mode: Mode) -> Vec<Link> {
     for name in names {
         let mut skips = Vec::new();
         if let Some(last) = chain.last_mut()
-            && mode == Mode::SkipPatch
+            && mode == AddMode::SkipPatch
             && minor(&last.name) == minor(&name)
         {
             skips = std::mem::take(&mut last.skips);

@@ -7,7 +7,7 @@ use crate::open::Database;
 
 /// What to do if the database to change does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum IfMissing {
     /// Create it, with the change.
     Create,
     /// Create it even if the change fails, then without content: scripts of upstream opm open it.
@@ -18,19 +18,19 @@ pub enum Missing {
 
 /// A database to change, and where the result goes. Every operation that changes a database does it through one.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct DatabaseTarget {
     /// The database.
     pub path: PathBuf,
     /// What to do if it does not exist.
-    pub missing: Missing,
+    pub missing: IfMissing,
     /// The database that gets the result instead.
     pub output: Option<PathBuf>,
 }
 
-impl Target {
+impl DatabaseTarget {
     /// A database to change in place.
-    pub fn in_place(path: &Path, missing: Missing) -> Target {
-        Target { path: path.to_owned(), missing, output: None }
+    pub fn in_place(path: &Path, missing: IfMissing) -> DatabaseTarget {
+        DatabaseTarget { path: path.to_owned(), missing, output: None }
     }
 
     /// Changes the database in place, or a copy that becomes the output.
@@ -41,18 +41,18 @@ impl Target {
         let path = &self.path;
         if let Some(output) = self.output.as_deref().filter(|output| !is_same_file(output, path)) {
             let copy = match self.missing {
-                Missing::Create | Missing::CreateAnyway if !path.exists() => Database::temporary()?,
+                IfMissing::Create | IfMissing::CreateAnyway if !path.exists() => Database::temporary()?,
                 _ => Database::copy(path)?,
             };
             let report = work(&copy)?;
             copy.publish(output)?;
             return Ok(report);
         }
-        if self.missing == Missing::Reject {
+        if self.missing == IfMissing::Reject {
             path.metadata().map_err(Error::io(path))?;
         }
         let changed = Database::write(path).map_err(E::from).and_then(|database| work(&database));
-        if changed.is_err() && self.missing == Missing::CreateAnyway && !path.exists() {
+        if changed.is_err() && self.missing == IfMissing::CreateAnyway && !path.exists() {
             // The failure of the change is the one to report.
             let _ = Database::write(path).and_then(|database| database.migrate());
         }

@@ -11,14 +11,16 @@ pub(crate) const DEPTH: usize = fbc::limits::MAX_DEPTH;
 
 /// The text of a column, stored as text or bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text(pub(crate) String);
+pub(crate) struct ColumnText(pub(crate) String);
 
-impl FromSql for Text {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Text> {
+impl FromSql for ColumnText {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<ColumnText> {
         match value {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(Text(String::from_utf8_lossy(bytes).into_owned())),
-            ValueRef::Integer(number) => Ok(Text(number.to_string())),
-            ValueRef::Real(number) => Ok(Text(number.to_string())),
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+                Ok(ColumnText(String::from_utf8_lossy(bytes).into_owned()))
+            }
+            ValueRef::Integer(number) => Ok(ColumnText(number.to_string())),
+            ValueRef::Real(number) => Ok(ColumnText(number.to_string())),
             ValueRef::Null => Err(FromSqlError::InvalidType),
         }
     }
@@ -26,7 +28,7 @@ impl FromSql for Text {
 
 /// Returns the text of a column; empty for NULL.
 pub(crate) fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
-    Ok(row.get::<_, Option<Text>>(column)?.map(|text| text.0).unwrap_or_default())
+    Ok(row.get::<_, Option<ColumnText>>(column)?.map(|text| text.0).unwrap_or_default())
 }
 
 /// Returns the first column of all rows.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use legacy::{Changed, Database, OperationError, Target};
+use legacy::{Changed, Database, DatabaseTarget, OperationError};
 use source::database::NOTICE;
 
 use crate::exit::{Failure, Outcome};
@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path, printer: &Printer) -> Result<Database, legacy::E
 
 /// Changes a database, and prints the report.
 pub(crate) fn change<E>(
-    target: &Target,
+    target: &DatabaseTarget,
     printer: &Printer,
     work: impl FnOnce(&Database) -> Result<Changed, E>,
 ) -> Outcome

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fbc::Fbc;
-use legacy::{Database, Error, Manifests, bounded};
+use legacy::{Database, Error, ManifestConversion, bounded};
 
 use crate::error::SourceError;
 use crate::load::Options;
@@ -17,9 +17,9 @@ pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> Result<
     let progress = options.images.progress();
     progress.warn(NOTICE);
     let manifests = match (options.keep_text, options.migrate) {
-        (false, _) => Manifests::Omit,
-        (true, false) => Manifests::Objects,
-        (true, true) => Manifests::Metadata,
+        (false, _) => ManifestConversion::Omit,
+        (true, false) => ManifestConversion::Objects,
+        (true, true) => ManifestConversion::Metadata,
     };
     let database = read(path, &|warning| progress.warn(warning))?;
     let warnings = database.convert(fbc, manifests, &options.limits)?;

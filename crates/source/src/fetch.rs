@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::DATABASE_LABEL;
 use fbc::scratch::TempFolder;
-use legacy::{Fetch, FetchError, NewBundle};
+use legacy::{BundleToAdd, Fetch, FetchError};
 
 use crate::container::ContainerTool;
 use crate::error::{SourceError, at};
@@ -34,7 +34,7 @@ impl Fetcher {
     }
 
     /// Fetches all bundles: images are unpacked, directories are used in place.
-    fn all_bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, SourceError> {
+    fn all_bundles(&self, references: &[String]) -> Result<Vec<BundleToAdd>, SourceError> {
         let mut pulled: Vec<&str> = Vec::new();
         for reference in references {
             if !is_directory(reference) && !pulled.contains(&reference.as_str()) {
@@ -57,9 +57,9 @@ impl Fetcher {
         let bundle = |reference: &String| match unpacked.get(reference.as_str()) {
             Some((directory, pinned)) => {
                 let image = if self.pin { pinned } else { reference };
-                NewBundle { image: image.clone(), directory: directory.clone() }
+                BundleToAdd { image: image.clone(), directory: directory.clone() }
             }
-            None => NewBundle { image: String::new(), directory: reference.into() },
+            None => BundleToAdd { image: String::new(), directory: reference.into() },
         };
         Ok(references.iter().map(bundle).collect())
     }
@@ -114,7 +114,7 @@ impl Fetcher {
 }
 
 impl Fetch for Fetcher {
-    fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, FetchError> {
+    fn bundles(&self, references: &[String]) -> Result<Vec<BundleToAdd>, FetchError> {
         self.all_bundles(references).map_err(FetchError::new)
     }
 

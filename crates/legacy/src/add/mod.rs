@@ -24,12 +24,12 @@ use crate::remove::{Strictness, with_savepoint};
 use crate::value;
 use spool::Spool;
 
-pub(crate) use rows::{Graph, insert, insert_entry, rebuild, set_manifests};
+pub(crate) use rows::{NewChannels, insert, insert_entry, rebuild, set_manifests};
 pub(crate) use spool::columns;
 
 /// A bundle to add.
 #[derive(Debug, Clone)]
-pub struct NewBundle {
+pub struct BundleToAdd {
     /// Its image reference, stored unchanged; empty for a bundle without an image.
     pub image: String,
     /// The directory with its files.
@@ -38,12 +38,12 @@ pub struct NewBundle {
 
 /// How the upgrade graph is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum AddMode {
     /// From `replaces` and `skips` of the bundles.
     Replaces,
     /// Each version replaces the previous one.
     Semver,
-    /// Like [`Mode::Semver`], but only the last patch of each minor version is replaced, and it skips the earlier
+    /// Like [`AddMode::Semver`], but only the last patch of each minor version is replaced, and it skips the earlier
     /// ones.
     SkipPatch,
 }
@@ -53,16 +53,16 @@ pub enum Mode {
 #[error("Invalid channel update mode {0} specified")]
 pub struct ModeError(String);
 
-impl Mode {
+impl AddMode {
     /// Parses a mode as given on the command line.
     ///
     /// # Errors
     /// Fails for any other text.
-    pub fn parse(text: &str) -> Result<Mode, ModeError> {
+    pub fn parse(text: &str) -> Result<AddMode, ModeError> {
         match text.to_ascii_lowercase().as_str() {
-            "replaces" => Ok(Mode::Replaces),
-            "semver" => Ok(Mode::Semver),
-            "semver-skippatch" => Ok(Mode::SkipPatch),
+            "replaces" => Ok(AddMode::Replaces),
+            "semver" => Ok(AddMode::Semver),
+            "semver-skippatch" => Ok(AddMode::SkipPatch),
             _ => Err(ModeError(text.to_owned())),
         }
     }
@@ -70,9 +70,9 @@ impl Mode {
     /// Returns the mode as given on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Mode::Replaces => "replaces",
-            Mode::Semver => "semver",
-            Mode::SkipPatch => "semver-skippatch",
+            AddMode::Replaces => "replaces",
+            AddMode::Semver => "semver",
+            AddMode::SkipPatch => "semver-skippatch",
         }
     }
 }
@@ -81,9 +81,9 @@ impl Mode {
 #[derive(Debug, Clone)]
 pub struct AddOptions {
     /// How the upgrade graph is built.
-    pub mode: Mode,
+    pub mode: AddMode,
     /// The packages whose graph is built in another mode.
-    pub modes: BTreeMap<String, Mode>,
+    pub modes: BTreeMap<String, AddMode>,
     /// How failures are handled.
     pub strictness: Strictness,
     /// Whether to replace a bundle of the same name if it is the head of its channels.
@@ -100,7 +100,7 @@ pub struct AddOptions {
 
 /// A reason why bundles cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AddRefusal {
     /// The image is already in the index.
     ImageExists(String),
     /// The bundle is already in the index, from another image.
@@ -113,16 +113,16 @@ pub enum Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddError {
     /// All reasons.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<AddRefusal>,
 }
 
 impl AddError {
     /// Returns the recorded exit code for the reason, which scripts rely on.
     pub fn exit_code(&self) -> u8 {
-        let any = |test: fn(&Refusal) -> bool| self.refusals.iter().any(test);
-        if any(|refusal| matches!(refusal, Refusal::ImageExists(_))) {
+        let any = |test: fn(&AddRefusal) -> bool| self.refusals.iter().any(test);
+        if any(|refusal| matches!(refusal, AddRefusal::ImageExists(_))) {
             2
-        } else if any(|refusal| matches!(refusal, Refusal::BundleExists(_))) {
+        } else if any(|refusal| matches!(refusal, AddRefusal::BundleExists(_))) {
             3
         } else {
             1
@@ -130,9 +130,9 @@ impl AddError {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AddRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Refusal::ImageExists(text) | Refusal::BundleExists(text) | Refusal::Other(text)) = self;
+        let (AddRefusal::ImageExists(text) | AddRefusal::BundleExists(text) | AddRefusal::Other(text)) = self;
         f.write_str(text)
     }
 }
@@ -142,7 +142,7 @@ impl fmt::Display for AddError {
         match &self.refusals[..] {
             [one] => write!(f, "{one}"),
             several => {
-                let texts: Vec<String> = several.iter().map(Refusal::to_string).collect();
+                let texts: Vec<String> = several.iter().map(AddRefusal::to_string).collect();
                 write!(f, "[{}]", texts.join(", "))
             }
         }
@@ -153,7 +153,7 @@ impl std::error::Error for AddError {}
 
 impl From<Error> for AddError {
     fn from(error: Error) -> AddError {
-        AddError { refusals: vec![Refusal::Other(error.to_string())] }
+        AddError { refusals: vec![AddRefusal::Other(error.to_string())] }
     }
 }
 
@@ -198,7 +198,7 @@ impl Database {
     ///
     /// # Errors
     /// Fails with all errors.
-    pub fn add(&self, bundles: &[NewBundle], options: &AddOptions) -> Result<Changed, AddError> {
+    pub fn add(&self, bundles: &[BundleToAdd], options: &AddOptions) -> Result<Changed, AddError> {
         let mut added = Changed::default();
         let mut spool = Spool::default();
         let mut incoming = read_all(bundles, options, &mut spool, &mut added)?;
@@ -230,7 +230,7 @@ impl Database {
 }
 
 fn read_all(
-    bundles: &[NewBundle],
+    bundles: &[BundleToAdd],
     options: &AddOptions,
     spool: &mut Spool,
     added: &mut Changed,
@@ -238,7 +238,7 @@ fn read_all(
     let mut incoming = Vec::new();
     let mut refusals = Vec::new();
     let mut seen = BTreeSet::new();
-    for NewBundle { image, directory } in bundles {
+    for BundleToAdd { image, directory } in bundles {
         if !seen.insert((image.clone(), directory.clone()))
             || !image.is_empty() && !seen.insert((image.clone(), PathBuf::new()))
         {
@@ -256,7 +256,7 @@ fn read_all(
             Err(error) => {
                 let text = format!("error loading bundle {shown}: {error}");
                 match options.strictness {
-                    Strictness::Strict => refusals.push(Refusal::Other(text)),
+                    Strictness::Strict => refusals.push(AddRefusal::Other(text)),
                     Strictness::Permissive => added.skipped.push(text),
                 }
             }
@@ -281,21 +281,21 @@ fn add_all(
     let mut heads_only = options.heads_only;
     for (package, bundles) in packages {
         let mode = options.modes.get(package).copied().unwrap_or(options.mode);
-        heads_only |= mode != Mode::Replaces;
+        heads_only |= mode != AddMode::Replaces;
         match mode {
-            Mode::Replaces => {
+            AddMode::Replaces => {
                 let added = with_savepoint(connection, || replaces::add(connection, package, &bundles, spool, options));
                 problems.extend(added.err().map(|error| error.to_string()));
             }
-            Mode::Semver | Mode::SkipPatch => {
+            AddMode::Semver | AddMode::SkipPatch => {
                 problems.extend(semver::add(connection, package, &bundles, spool, mode, options)?);
             }
         }
     }
     if !problems.is_empty() && options.strictness == Strictness::Strict {
-        return Err(AddError { refusals: problems.into_iter().map(Refusal::Other).collect() });
+        return Err(AddError { refusals: problems.into_iter().map(AddRefusal::Other).collect() });
     }
-    if heads_only || options.mode != Mode::Replaces {
+    if heads_only || options.mode != AddMode::Replaces {
         drop_manifests(connection)?;
     }
     Ok(problems)

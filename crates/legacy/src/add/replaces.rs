@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fbc::version::Version;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::rows::{Graph, edges_of, insert_incoming, rebuild};
+use super::rows::{NewChannels, edges_of, insert_incoming, rebuild};
 use super::{AddOptions, Incoming, Spool, substitutes};
 use crate::error::Error;
 use crate::order::{compare, version};
@@ -53,7 +53,7 @@ pub(super) fn add(
         }
     }
     let (heads, default_channel) = heads(&candidates)?;
-    rebuild(connection, &Graph { package, default_channel: &default_channel, heads: heads.clone() })?;
+    rebuild(connection, &NewChannels { package, default_channel: &default_channel, heads: heads.clone() })?;
     for bundle in bundles {
         reached(connection, package, bundle, &heads)?;
     }

@@ -101,13 +101,13 @@ pub(crate) fn set_manifests(connection: &Connection, name: &str, contents: &Cont
     Ok(())
 }
 
-type Bundle<'a> = (&'a str, &'a str, &'a str);
+type NewBundleRow<'a> = (&'a str, &'a str, &'a str);
 
 fn insert_dependency(
     connection: &Connection,
     kind: &str,
     value: &str,
-    (name, version, image): Bundle<'_>,
+    (name, version, image): NewBundleRow<'_>,
 ) -> Result<(), Error> {
     let sql = "INSERT INTO dependencies(type, value, operatorbundle_name, operatorbundle_version, operatorbundle_path) \
         VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -121,7 +121,7 @@ fn insert_property(
     connection: &Connection,
     kind: &str,
     value: &str,
-    (name, version, image): Bundle<'_>,
+    (name, version, image): NewBundleRow<'_>,
 ) -> Result<(), Error> {
     let sql = "SELECT 1 FROM properties WHERE operatorbundle_name = ?1 AND type = ?2 AND CAST(value AS TEXT) = ?3";
     if connection.prepare_cached(sql)?.exists([name, kind, value])? {
@@ -135,7 +135,7 @@ fn insert_property(
 }
 
 /// The new channels of a package.
-pub(crate) struct Graph<'a> {
+pub(crate) struct NewChannels<'a> {
     /// The package.
     pub(crate) package: &'a str,
     /// The default channel; may be empty.
@@ -145,8 +145,8 @@ pub(crate) struct Graph<'a> {
 }
 
 /// Rebuilds a package: its channels from their heads down, following the bundle rows.
-pub(crate) fn rebuild(connection: &Connection, graph: &Graph<'_>) -> Result<(), Error> {
-    let Graph { package, default_channel, heads } = graph;
+pub(crate) fn rebuild(connection: &Connection, graph: &NewChannels<'_>) -> Result<(), Error> {
+    let NewChannels { package, default_channel, heads } = graph;
     for sql in [
         "DELETE FROM channel_entry WHERE package_name = ?1",
         "DELETE FROM package WHERE name = ?1",

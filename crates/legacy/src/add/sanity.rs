@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
-use super::{AddError, AddOptions, Incoming, Mode, Refusal};
+use super::{AddError, AddMode, AddOptions, AddRefusal, Incoming};
 use crate::error::Error;
 use crate::value;
 
@@ -15,35 +15,35 @@ pub(super) fn check(connection: &Connection, incoming: &[Incoming], options: &Ad
     for bundle in incoming {
         let (package, name) = (bundle.contents.package.as_str(), bundle.contents.name.as_str());
         if !bundle.image.is_empty() && image_is_in(connection, package, &bundle.image)? {
-            refusals.push(Refusal::ImageExists(format!("Bundle {} already exists", bundle.image)));
+            refusals.push(AddRefusal::ImageExists(format!("Bundle {} already exists", bundle.image)));
         }
         if !is_member(connection, package, name)? {
             continue;
         }
         if !options.overwrite_latest {
             let text = format!("Bundle already added that provides package and csv: package {package}, csv {name}");
-            refusals.push(Refusal::BundleExists(text));
-        } else if options.mode == Mode::Replaces {
+            refusals.push(AddRefusal::BundleExists(text));
+        } else if options.mode == AddMode::Replaces {
             *overwritten.entry(package).or_default() += 1;
             if bundle.image.is_empty() {
                 let text = "index add --overwrite-latest is only supported when using bundle images";
-                refusals.push(Refusal::Other(text.into()));
+                refusals.push(AddRefusal::Other(text.into()));
             } else if is_replaced(connection, package, name)? {
                 let text = "Cannot overwrite a bundle that is not at the head of a channel using --overwrite-latest";
-                refusals.push(Refusal::Other(format!("{text}: {name}")));
+                refusals.push(AddRefusal::Other(format!("{text}: {name}")));
             }
         }
     }
     if let Some((package, _)) = overwritten.iter().find(|(_, count)| **count > 1) {
         let text = "Cannot overwrite more than one bundle at a time for a given package using --overwrite-latest";
-        refusals.push(Refusal::Other(format!("{text}: {package}")));
+        refusals.push(AddRefusal::Other(format!("{text}: {package}")));
     }
     owners(connection, incoming, &mut refusals)?;
     if refusals.is_empty() { Ok(()) } else { Err(AddError { refusals }) }
 }
 
 /// Checks that every bundle name belongs to one package.
-fn owners(connection: &Connection, incoming: &[Incoming], refusals: &mut Vec<Refusal>) -> Result<(), Error> {
+fn owners(connection: &Connection, incoming: &[Incoming], refusals: &mut Vec<AddRefusal>) -> Result<(), Error> {
     let mut owners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for bundle in incoming {
         let contents = &bundle.contents;
@@ -57,12 +57,12 @@ fn owners(connection: &Connection, incoming: &[Incoming], refusals: &mut Vec<Ref
         if packages.len() > 1 {
             let packages = packages.into_iter().collect::<Vec<_>>().join(" ");
             let text = format!("bundle {name} must belong to exactly one package, found on: [{packages}]");
-            refusals.push(Refusal::Other(text));
+            refusals.push(AddRefusal::Other(text));
             continue;
         }
         for package in packages {
             for other in value::strings(connection, sql, [name])?.iter().filter(|other| *other != package) {
-                refusals.push(Refusal::Other(format!(
+                refusals.push(AddRefusal::Other(format!(
                     "bundle {name} belongs to package {other} on index, cannot be added as an edge for package {package}"
                 )));
             }

@@ -6,9 +6,9 @@ use fbc::version::Version;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::rows::insert_incoming;
-use super::{AddOptions, Incoming, Mode, Spool};
+use super::{AddMode, AddOptions, Incoming, Spool};
 use crate::error::Error;
-use crate::graph::{Channel, Link, set_default};
+use crate::graph::{ChannelChain, Link, set_default};
 use crate::remove::{Strictness, with_savepoint};
 use crate::value;
 
@@ -19,7 +19,7 @@ pub(super) fn add(
     package: &str,
     bundles: &[&Incoming],
     spool: &Spool,
-    mode: Mode,
+    mode: AddMode,
     options: &AddOptions,
 ) -> Result<Vec<String>, Error> {
     let before = Before::read(connection, package)?;
@@ -104,7 +104,7 @@ fn add_one(
     connection: &Connection,
     bundle: &Incoming,
     spool: &Spool,
-    mode: Mode,
+    mode: AddMode,
     options: &AddOptions,
 ) -> Result<(), Error> {
     let contents = &bundle.contents;
@@ -113,9 +113,9 @@ fn add_one(
         return Err(Error::Message(format!("{text} (bundle {})", contents.name)));
     };
     let package = contents.package.as_str();
-    let mut channels: BTreeMap<&str, Channel> = BTreeMap::new();
+    let mut channels: BTreeMap<&str, ChannelChain> = BTreeMap::new();
     for channel in &contents.channels {
-        channels.insert(channel, Channel::read(connection, package, channel)?);
+        channels.insert(channel, ChannelChain::read(connection, package, channel)?);
     }
     for channel in channels.values_mut() {
         if channel.versions.values().any(|other| other.cmp_precedence(&version).is_eq()) {
@@ -123,8 +123,8 @@ fn add_one(
         }
         channel.versions.insert(contents.name.clone(), version.clone());
         match mode {
-            Mode::SkipPatch => insert_skipping(channel, &contents.name, &version),
-            Mode::Semver | Mode::Replaces => insert(channel, &contents.name, &version),
+            AddMode::SkipPatch => insert_skipping(channel, &contents.name, &version),
+            AddMode::Semver | AddMode::Replaces => insert(channel, &contents.name, &version),
         }
         channel.check()?;
     }
@@ -136,7 +136,7 @@ fn add_one(
 }
 
 /// Inserts a bundle between the next lower and the next higher version of the chain.
-fn insert(channel: &mut Channel, name: &str, version: &Version) {
+fn insert(channel: &mut ChannelChain, name: &str, version: &Version) {
     let lower = channel.first_below(version);
     if let Some(higher) = lower.checked_sub(1).and_then(|higher| channel.chain.get_mut(higher)) {
         higher.skips.clear();
@@ -149,9 +149,9 @@ fn insert(channel: &mut Channel, name: &str, version: &Version) {
 
 /// Inserts a bundle in place of all lower patches of its minor version, which it skips; if a higher patch exists, the
 /// bundle itself is skipped.
-fn insert_skipping(channel: &mut Channel, name: &str, version: &Version) {
+fn insert_skipping(channel: &mut ChannelChain, name: &str, version: &Version) {
     let minor = |version: &Version| (version.major(), version.minor());
-    let is_same = |channel: &Channel, other: &str| {
+    let is_same = |channel: &ChannelChain, other: &str| {
         channel.versions.get(other).is_some_and(|other| minor(other) == minor(version))
     };
     let lower = channel.first_below(version);

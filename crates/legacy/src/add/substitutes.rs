@@ -10,7 +10,7 @@ use crate::value;
 
 /// The fields of a bundle that substitutions change.
 #[derive(Debug, Clone)]
-struct Bundle {
+struct SubstitutedBundle {
     name: String,
     version: String,
     replaces: String,
@@ -18,11 +18,11 @@ struct Bundle {
     substitutes: String,
 }
 
-impl Bundle {
-    fn read(connection: &Connection, name: &str) -> Result<Option<Bundle>, Error> {
+impl SubstitutedBundle {
+    fn read(connection: &Connection, name: &str) -> Result<Option<SubstitutedBundle>, Error> {
         let sql = "SELECT name, version, replaces, skips, substitutesfor FROM operatorbundle WHERE name = ?1";
         let row = connection.prepare_cached(sql)?.query_row([name], |row| {
-            Ok(Bundle {
+            Ok(SubstitutedBundle {
                 name: value::text(row, 0)?,
                 version: value::text(row, 1)?,
                 replaces: value::text(row, 2)?,
@@ -59,7 +59,7 @@ fn cycle(name: &str) -> Error {
 
 /// Applies the substitutions that a newly added bundle takes part in.
 pub(super) fn substitute(connection: &Connection, name: &str) -> Result<(), Error> {
-    let Some(mut bundle) = Bundle::read(connection, name)? else { return Ok(()) };
+    let Some(mut bundle) = SubstitutedBundle::read(connection, name)? else { return Ok(()) };
     if !bundle.substitutes.is_empty() {
         apply_substitution(connection, &mut bundle)?;
     }
@@ -71,7 +71,7 @@ pub(super) fn substitute(connection: &Connection, name: &str) -> Result<(), Erro
         if !seen.insert(above.clone()) {
             return Err(cycle(&above));
         }
-        if let Some(mut above) = Bundle::read(connection, &above)? {
+        if let Some(mut above) = SubstitutedBundle::read(connection, &above)? {
             above.skip(&bundle.name);
             bundle.skips.iter().for_each(|skip| above.skip(skip));
             above.store(connection)?;
@@ -96,7 +96,7 @@ pub(super) fn substitute(connection: &Connection, name: &str) -> Result<(), Erro
 }
 
 /// Takes the position of the substituted bundle, or a position among its other substitutes.
-fn apply_substitution(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
+fn apply_substitution(connection: &Connection, bundle: &mut SubstitutedBundle) -> Result<(), Error> {
     let original = bundle.substitutes.clone();
     if original == bundle.name {
         return Err(cycle(&bundle.name));
@@ -106,7 +106,7 @@ fn apply_substitution(connection: &Connection, bundle: &mut Bundle) -> Result<()
     let own = version(&bundle.name, &bundle.version)?;
     let mut others = Vec::new();
     for other in substitutes_of(connection, &original)?.into_iter().filter(|other| *other != bundle.name) {
-        if let Some(other) = Bundle::read(connection, &other)? {
+        if let Some(other) = SubstitutedBundle::read(connection, &other)? {
             others.push((version(&other.name, &other.version)?, other));
         }
     }
@@ -134,7 +134,7 @@ fn apply_substitution(connection: &Connection, bundle: &mut Bundle) -> Result<()
 }
 
 /// Skips the whole chain of substituted bundles.
-fn skip_down(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
+fn skip_down(connection: &Connection, bundle: &mut SubstitutedBundle) -> Result<(), Error> {
     let mut seen = BTreeSet::from([bundle.name.clone()]);
     let mut below = bundle.substitutes.clone();
     while !below.is_empty() {
@@ -142,13 +142,13 @@ fn skip_down(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> 
             return Err(cycle(&below));
         }
         bundle.skip(&below);
-        below = Bundle::read(connection, &below)?.map(|below| below.substitutes).unwrap_or_default();
+        below = SubstitutedBundle::read(connection, &below)?.map(|below| below.substitutes).unwrap_or_default();
     }
     Ok(())
 }
 
 /// Skips the substitutes of skipped bundles.
-fn skip_substitutes(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
+fn skip_substitutes(connection: &Connection, bundle: &mut SubstitutedBundle) -> Result<(), Error> {
     let mut at = 0;
     while let Some(skip) = bundle.skips.get(at).cloned() {
         for above in substitutes_of(connection, &skip)? {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use legacy::{AddOptions, Database, Mode, Strictness};
+use legacy::{AddMode, AddOptions, Database, Strictness};
 
 use crate::harness::{BundleSpec, Scratch, add, content, entries, options, rows};
 
@@ -19,7 +19,7 @@ fn skips_and_replaces_become_entries() {
         scratch.bundle(&foo("0.2.0", "  replaces: foo.v0.1.0\n")),
         scratch.bundle(&foo("0.3.0", "  replaces: foo.v0.2.0\n  skips: [foo.v0.2.5, foo.v0.1.0]\n")),
     ];
-    add(&database, &bundles, Mode::Replaces).unwrap();
+    add(&database, &bundles, AddMode::Replaces).unwrap();
     let expected = [
         "foo.v0.3.0|foo.v0.2.0|0",
         "foo.v0.2.5||1",
@@ -43,8 +43,8 @@ fn adding_one_by_one_gives_the_same_as_adding_together() {
         })
         .collect();
     let (once, many) = (scratch.path("once.db"), scratch.path("many.db"));
-    add(&once, &bundles, Mode::Replaces).unwrap();
-    bundles.iter().for_each(|bundle| drop(add(&many, std::slice::from_ref(bundle), Mode::Replaces).unwrap()));
+    add(&once, &bundles, AddMode::Replaces).unwrap();
+    bundles.iter().for_each(|bundle| drop(add(&many, std::slice::from_ref(bundle), AddMode::Replaces).unwrap()));
     assert_eq!(content(&once), content(&many));
     let properties = "SELECT count(*) FROM properties WHERE type = 'olm.package'";
     assert_eq!(rows(&many, properties), ["6"], "properties are duplicated");
@@ -55,21 +55,21 @@ fn exit_codes_distinguish_existing_images_from_existing_bundles() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
     let bundle = scratch.bundle(&foo("1.0.0", ""));
-    add(&database, std::slice::from_ref(&bundle), Mode::Replaces).unwrap();
+    add(&database, std::slice::from_ref(&bundle), AddMode::Replaces).unwrap();
     let before = content(&database);
-    let error = add(&database, std::slice::from_ref(&bundle), Mode::Replaces).unwrap_err();
+    let error = add(&database, std::slice::from_ref(&bundle), AddMode::Replaces).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     assert_eq!(error.refusals.len(), 2, "{error}");
     let mut other = bundle;
     other.image = "registry.test/other:v1".into();
-    let error = add(&database, &[other], Mode::Replaces).unwrap_err();
+    let error = add(&database, &[other], AddMode::Replaces).unwrap_err();
     assert_eq!(error.exit_code(), 3, "{error}");
     assert_eq!(content(&database), before);
 }
 
 #[test]
 fn a_failed_add_changes_nothing_in_any_mode() {
-    for mode in [Mode::Replaces, Mode::Semver, Mode::SkipPatch] {
+    for mode in [AddMode::Replaces, AddMode::Semver, AddMode::SkipPatch] {
         let scratch = Scratch::new();
         let database = scratch.path("index.db");
         add(&database, &[scratch.bundle(&foo("1.0.0", ""))], mode).unwrap();
@@ -88,7 +88,7 @@ fn permissive_adds_skip_invalid_bundles() {
     let database = scratch.path("index.db");
     let good = BundleSpec { package: "bar", ..foo("1.0.0", "") };
     let bad = foo("1.0.0", "  replaces: foo.v0.9.0\n");
-    let forgiving = AddOptions { strictness: Strictness::Permissive, ..options(Mode::Replaces) };
+    let forgiving = AddOptions { strictness: Strictness::Permissive, ..options(AddMode::Replaces) };
     let bundles = [scratch.bundle(&good), scratch.bundle(&bad)];
     let added = Database::write(&database).unwrap().add(&bundles, &forgiving).unwrap();
     assert_eq!(added.skipped, ["Invalid bundle foo.v1.0.0, replaces nonexistent bundle foo.v0.9.0"]);
@@ -99,9 +99,9 @@ fn permissive_adds_skip_invalid_bundles() {
 fn a_bundle_of_another_package_cannot_be_replaced() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    add(&database, &[scratch.bundle(&foo("1.0.0", ""))], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&foo("1.0.0", ""))], AddMode::Replaces).unwrap();
     let thief = BundleSpec { package: "thief", ..foo("1.0.0", "  replaces: foo.v1.0.0\n") };
-    let error = add(&database, &[scratch.bundle(&thief)], Mode::Replaces).unwrap_err();
+    let error = add(&database, &[scratch.bundle(&thief)], AddMode::Replaces).unwrap_err();
     let expected = "bundle foo.v1.0.0 belongs to package foo on index, cannot be added as an edge for package thief";
     assert_eq!(error.to_string(), expected);
 }
@@ -110,7 +110,7 @@ fn a_bundle_of_another_package_cannot_be_replaced() {
 fn a_substitute_replaces_the_build_of_a_version() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    let alpha = AddOptions { enable_alpha: true, ..options(Mode::Replaces) };
+    let alpha = AddOptions { enable_alpha: true, ..options(AddMode::Replaces) };
     let substitute = BundleSpec {
         annotations: "    olm.substitutesFor: foo.v0.3.0\n",
         ..foo("0.3.0+1", "  replaces: foo.v0.2.0\n")

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fbc::fault::{Class, Fault};
-use legacy::{AddError, AddOptions, Changed, Database, Fetch, FetchError, Mode, NewBundle, Strictness};
+use legacy::{AddError, AddMode, AddOptions, BundleToAdd, Changed, Database, Fetch, FetchError, Strictness};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
@@ -47,7 +47,7 @@ impl Scratch {
     }
 
     /// Writes a bundle, and returns it as a bundle to add.
-    pub(crate) fn bundle(&self, spec: &BundleSpec<'_>) -> NewBundle {
+    pub(crate) fn bundle(&self, spec: &BundleSpec<'_>) -> BundleToAdd {
         let directory = self.path(&spec.name());
         let (manifests, metadata) = (directory.join("manifests"), directory.join("metadata"));
         fs::create_dir_all(&manifests).unwrap();
@@ -77,7 +77,7 @@ impl Scratch {
                 .unwrap();
         }
         fs::write(metadata.join("annotations.yaml"), annotations).unwrap();
-        NewBundle { image: spec.image(), directory }
+        BundleToAdd { image: spec.image(), directory }
     }
 }
 
@@ -96,8 +96,8 @@ impl Fault for NoImage {
 }
 
 impl<F: Fn(&str) -> Result<PathBuf, NoImage>> Fetch for Images<F> {
-    fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, FetchError> {
-        let bundle = |image: &String| Ok(NewBundle { image: image.clone(), directory: self.unpack_one(image)? });
+    fn bundles(&self, references: &[String]) -> Result<Vec<BundleToAdd>, FetchError> {
+        let bundle = |image: &String| Ok(BundleToAdd { image: image.clone(), directory: self.unpack_one(image)? });
         references.iter().map(bundle).collect()
     }
 
@@ -114,7 +114,7 @@ impl<F: Fn(&str) -> Result<PathBuf, NoImage>> Fetch for Images<F> {
     }
 }
 
-pub(crate) fn options(mode: Mode) -> AddOptions {
+pub(crate) fn options(mode: AddMode) -> AddOptions {
     AddOptions {
         mode,
         modes: std::collections::BTreeMap::new(),
@@ -127,7 +127,7 @@ pub(crate) fn options(mode: Mode) -> AddOptions {
     }
 }
 
-pub(crate) fn add(database: &Path, bundles: &[NewBundle], mode: Mode) -> Result<Changed, AddError> {
+pub(crate) fn add(database: &Path, bundles: &[BundleToAdd], mode: AddMode) -> Result<Changed, AddError> {
     Database::write(database).unwrap().add(bundles, &options(mode))
 }
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use legacy::{Database, Mode, NewBundle, VERSION};
+use legacy::{AddMode, BundleToAdd, Database, VERSION};
 use rusqlite::{Connection, params};
 
 use crate::harness::{BundleSpec, Scratch, add, content, raw};
 
 /// Writes bundles that require different APIs, replace and skip each other, and are in two channels.
-pub(crate) fn bundles(scratch: &Scratch) -> Vec<NewBundle> {
+pub(crate) fn bundles(scratch: &Scratch) -> Vec<BundleToAdd> {
     let needs = |group: &str| {
         format!(
             "  customresourcedefinitions:\n    required:\n    - {{name: needs.{group}.test, version: v1, kind: Need}}\n"
@@ -150,11 +150,11 @@ fn every_version_migrates_to_the_content_of_a_new_database() {
     let scratch = Scratch::new();
     let mut with_images = bundles(&scratch);
     let new = scratch.path("new.db");
-    add(&new, &with_images, Mode::Replaces).unwrap();
+    add(&new, &with_images, AddMode::Replaces).unwrap();
     // There were no images before the second migration.
     with_images.iter_mut().for_each(|bundle| bundle.image = String::new());
     let plain = scratch.path("plain.db");
-    add(&plain, &with_images, Mode::Replaces).unwrap();
+    add(&plain, &with_images, AddMode::Replaces).unwrap();
     for version in 0..=VERSION {
         let from = if version < 2 { &plain } else { &new };
         let old = scratch.path(&format!("old-{version}.db"));
@@ -182,7 +182,7 @@ fn every_version_migrates_to_the_content_of_a_new_database() {
 fn a_failed_migration_leaves_the_database_unchanged() {
     let scratch = Scratch::new();
     let new = scratch.path("new.db");
-    add(&new, &bundles(&scratch), Mode::Replaces).unwrap();
+    add(&new, &bundles(&scratch), AddMode::Replaces).unwrap();
     let old = scratch.path("old.db");
     write_old(&new, &old, 5);
     // The sixth migration creates a table of this name.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use fbc::Fbc;
-use legacy::{Database, Error, Manifests, Mode};
+use legacy::{AddMode, Database, Error, ManifestConversion};
 use rusqlite::Connection;
 
 use crate::harness::{BundleSpec, Scratch, add};
@@ -12,7 +12,7 @@ use crate::harness::{BundleSpec, Scratch, add};
 fn index(scratch: &Scratch) -> std::path::PathBuf {
     let database = scratch.path("index.db");
     let bundle_spec = BundleSpec { package: "foo", version: "1.0.0", channels: "stable", ..BundleSpec::default() };
-    add(&database, &[scratch.bundle(&bundle_spec)], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&bundle_spec)], AddMode::Replaces).unwrap();
     database
 }
 
@@ -25,7 +25,7 @@ fn reading_does_not_change_the_file() {
     let before = fs::read(&database).unwrap();
     let mut fbc = Fbc::default();
     let open = Database::read(&database).unwrap();
-    open.convert(&mut fbc, Manifests::Objects, &fbc::Limits::default()).unwrap();
+    open.convert(&mut fbc, ManifestConversion::Objects, &fbc::Limits::default()).unwrap();
     drop(open);
     assert_eq!(fbc.blobs().len(), 3);
     assert_eq!(fs::read(&database).unwrap(), before);
@@ -135,10 +135,10 @@ fn invalid_bundle_content_is_reported_and_preserved() {
     let spec = "  relatedImages: [{name: x, image: 'oci://registry.test/x:1'}]\n";
     let bundle_spec =
         BundleSpec { package: "foo", version: "1.0.0", channels: "stable", spec, ..BundleSpec::default() };
-    add(&database, &[scratch.bundle(&bundle_spec)], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&bundle_spec)], AddMode::Replaces).unwrap();
     let mut fbc = Fbc::default();
     let open = Database::read(&database).unwrap();
-    let warnings = open.convert(&mut fbc, Manifests::Objects, &fbc::Limits::default()).unwrap();
+    let warnings = open.convert(&mut fbc, ManifestConversion::Objects, &fbc::Limits::default()).unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("invalid image pull spec \"oci://registry.test/x:1\""), "{warnings:?}");
     assert_eq!(fbc.blobs().len(), 3);

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use legacy::index_image::{Dockerfile, Staged};
-use legacy::{AddOptions, Database, Missing, Mode, OperationError, PackageInfo, Strictness, Target};
+use legacy::index_image::{IndexDockerfile, Staged};
+use legacy::{AddMode, AddOptions, Database, DatabaseTarget, IfMissing, OperationError, PackageInfo, Strictness};
 
 use crate::harness::{BundleSpec, Images, NoImage, Scratch, add, content, options, rows};
 
@@ -30,13 +30,13 @@ fn a_failed_pull_adds_nothing_and_leaves_what_scripts_open() {
     let scratch = Scratch::new();
     scratch.bundle(&foo("1.0.0"));
     let references = ["registry.test/foo:v1.0.0".to_owned(), "registry.test/none:v1".to_owned()];
-    let strict = options(Mode::Replaces);
-    for (missing, left) in [(Missing::Create, false), (Missing::CreateAnyway, true), (Missing::Reject, false)] {
+    let strict = options(AddMode::Replaces);
+    for (missing, left) in [(IfMissing::Create, false), (IfMissing::CreateAnyway, true), (IfMissing::Reject, false)] {
         let path = scratch.path("index.db");
-        let target = Target::in_place(&path, missing);
+        let target = DatabaseTarget::in_place(&path, missing);
         let failed = target.change(|database| database.add_images(&references, &strict, &images(&scratch)));
         let error = failed.unwrap_err().to_string();
-        let expected = if missing == Missing::Reject { "No such file" } else { "registry.test/none:v1 not found" };
+        let expected = if missing == IfMissing::Reject { "No such file" } else { "registry.test/none:v1 not found" };
         assert!(error.contains(expected), "{error}");
         assert_eq!(path.exists(), left, "{missing:?}");
         if left {
@@ -46,7 +46,7 @@ fn a_failed_pull_adds_nothing_and_leaves_what_scripts_open() {
     }
     let path = scratch.path("forgiving.db");
     let forgiving = AddOptions { strictness: Strictness::Permissive, ..strict };
-    let target = Target::in_place(&path, Missing::Create);
+    let target = DatabaseTarget::in_place(&path, IfMissing::Create);
     let changed = target.change(|database| database.add_images(&references, &forgiving, &images(&scratch))).unwrap();
     assert_eq!(changed.skipped, ["registry.test/none:v1 not found"]);
     assert_eq!(names(&path), Vec::<String>::new());
@@ -56,7 +56,7 @@ fn a_failed_pull_adds_nothing_and_leaves_what_scripts_open() {
 fn a_database_is_free_for_other_writers_while_new_bundles_are_pulled() {
     let scratch = Scratch::new();
     let path = scratch.path("index.db");
-    add(&path, &[scratch.bundle(&foo("1.0.0"))], Mode::Replaces).unwrap();
+    add(&path, &[scratch.bundle(&foo("1.0.0"))], AddMode::Replaces).unwrap();
     scratch.bundle(&BundleSpec { package: "bar", version: "1.0.0", channels: "stable", ..BundleSpec::default() });
     let pulled = RefCell::new(0);
     let busy = Images(|image: &str| {
@@ -66,9 +66,9 @@ fn a_database_is_free_for_other_writers_while_new_bundles_are_pulled() {
         other.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(|error| NoImage(error.to_string()))?;
         Ok(scratch.path(&image.replace("registry.test/", "").replace(':', ".")))
     });
-    let target = Target::in_place(&path, Missing::Reject);
+    let target = DatabaseTarget::in_place(&path, IfMissing::Reject);
     let references = ["registry.test/bar:v1.0.0".to_owned()];
-    target.change(|database| database.add_images(&references, &options(Mode::Replaces), &busy)).unwrap();
+    target.change(|database| database.add_images(&references, &options(AddMode::Replaces), &busy)).unwrap();
     assert_eq!((pulled.into_inner(), names(&path)), (1, vec!["bar.v1.0.0".into(), "foo.v1.0.0".into()]));
 }
 
@@ -76,10 +76,10 @@ fn a_database_is_free_for_other_writers_while_new_bundles_are_pulled() {
 fn an_image_that_exists_has_a_recorded_exit_code() {
     let scratch = Scratch::new();
     let path = scratch.path("index.db");
-    add(&path, &[scratch.bundle(&foo("1.0.0"))], Mode::Replaces).unwrap();
-    let target = Target::in_place(&path, Missing::Create);
+    add(&path, &[scratch.bundle(&foo("1.0.0"))], AddMode::Replaces).unwrap();
+    let target = DatabaseTarget::in_place(&path, IfMissing::Create);
     let again = ["registry.test/foo:v1.0.0".to_owned()];
-    let added = target.change(|database| database.add_images(&again, &options(Mode::Replaces), &images(&scratch)));
+    let added = target.change(|database| database.add_images(&again, &options(AddMode::Replaces), &images(&scratch)));
     assert_eq!(added.unwrap_err().exit_code(), Some(2));
     assert_eq!(OperationError::UnknownPackage("foo".into()).exit_code(), None);
 }
@@ -88,15 +88,15 @@ fn an_image_that_exists_has_a_recorded_exit_code() {
 fn an_output_leaves_the_database_as_it_was() {
     let scratch = Scratch::new();
     let (path, output) = (scratch.path("index.db"), scratch.path("out.db"));
-    add(&path, &[scratch.bundle(&foo("1.0.0"))], Mode::Replaces).unwrap();
+    add(&path, &[scratch.bundle(&foo("1.0.0"))], AddMode::Replaces).unwrap();
     let before = fs::read(&path).unwrap();
-    let target = Target { output: Some(output.clone()), ..Target::in_place(&path, Missing::Reject) };
+    let target = DatabaseTarget { output: Some(output.clone()), ..DatabaseTarget::in_place(&path, IfMissing::Reject) };
     let unknown = target.change(|database| database.remove_packages(&["bar".to_owned()], Strictness::Strict));
     assert!(unknown.is_err() && !output.exists());
     target.change(|database| database.remove_packages(&["foo".to_owned()], Strictness::Strict)).unwrap();
     assert_eq!((names(&path), names(&output)), (vec!["foo.v1.0.0".to_owned()], Vec::new()));
     assert_eq!(fs::read(&path).unwrap(), before);
-    let same = Target { output: Some(scratch.path("./index.db")), ..target };
+    let same = DatabaseTarget { output: Some(scratch.path("./index.db")), ..target };
     same.change(|database| database.prune(&[])).unwrap();
     assert_eq!(names(&path), Vec::<String>::new());
 }
@@ -107,7 +107,7 @@ fn packages_are_exported_as_directories() {
     let path = scratch.path("index.db");
     let next = BundleSpec { spec: "  replaces: foo.v1.0.0\n", ..foo("1.1.0") };
     let bundles = [scratch.bundle(&foo("1.0.0")), scratch.bundle(&next)];
-    add(&path, &bundles, Mode::Replaces).unwrap();
+    add(&path, &bundles, AddMode::Replaces).unwrap();
     let database = Database::read(&path).unwrap();
     let unknown = database.select_packages(&["bar".to_owned()]).unwrap_err();
     assert_eq!(unknown.to_string(), "package \"bar\" not found in index");
@@ -134,7 +134,7 @@ fn a_package_is_described_with_everything_below_and_above() {
     let scratch = Scratch::new();
     let path = scratch.path("index.db");
     let bundles = ["1.0.0", "1.1.0", "1.2.0"].map(|version| scratch.bundle(&foo(version)));
-    add(&path, &bundles, Mode::Semver).unwrap();
+    add(&path, &bundles, AddMode::Semver).unwrap();
     let packages = Database::read(&path).unwrap().packages().unwrap();
     assert_eq!(packages[0].summary().channels, ["stable"]);
     let details = packages[0].details();
@@ -154,14 +154,14 @@ fn a_package_is_described_with_everything_below_and_above() {
 fn an_index_image_is_staged_from_its_database_or_without_one() {
     let scratch = Scratch::new();
     let path = scratch.path("index.db");
-    add(&path, &[scratch.bundle(&foo("1.0.0"))], Mode::Replaces).unwrap();
+    add(&path, &[scratch.bundle(&foo("1.0.0"))], AddMode::Replaces).unwrap();
     let found = Images(|image: &str| match image {
         "registry.test/index:v1" => Ok(path.clone()),
         _ => Err(NoImage(format!("{image} not found"))),
     });
     let staged = Staged::new(Some("registry.test/index:v1"), &found).unwrap();
     assert_eq!(names(staged.database()), ["foo.v1.0.0"]);
-    let dockerfile = staged.write_dockerfile(&Dockerfile { binary: "scratch", path: None }).unwrap();
+    let dockerfile = staged.write_dockerfile(&IndexDockerfile { binary: "scratch", path: None }).unwrap();
     let text = fs::read_to_string(&dockerfile).unwrap();
     assert!(text.starts_with("FROM scratch\n") && text.contains("ADD index_build_tmp"), "{text}");
     let folder = staged.database().parent().and_then(Path::parent).unwrap().to_owned();

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use legacy::{AddOptions, Changed, Database, Manifest, Mode, Shrink, Strictness};
+use legacy::{AddMode, AddOptions, Changed, Database, IndexSources, Shrink, Strictness};
 
 use crate::harness::{BundleSpec, Images, NoImage, Scratch, add, content, entries, options, rows};
 
@@ -31,17 +31,18 @@ fn removing_a_bundle_reconnects_the_upgrade_graph() {
     let bundles = [etcd("0.6.1", "alpha"), etcd("0.9.0", "alpha,stable"), etcd("0.9.2", "alpha,stable")]
         .map(|spec| scratch.bundle(&spec));
     // The first bundle names a default channel that exists only with the second.
-    add(&database, &bundles[1..], Mode::Semver).unwrap();
-    add(&database, &bundles[..1], Mode::Semver).unwrap();
+    add(&database, &bundles[1..], AddMode::Semver).unwrap();
+    add(&database, &bundles[..1], AddMode::Semver).unwrap();
     assert_eq!(entries(&database, "stable").len(), 2);
     let image = bundles[1].image.as_str();
-    shrink(&database, |database, how| database.remove_image(image, Mode::Semver, how), &scratch).unwrap();
+    shrink(&database, |database, how| database.remove_image(image, AddMode::Semver, how), &scratch).unwrap();
     assert_eq!(entries(&database, "alpha"), ["etcd.v0.9.2|etcd.v0.6.1|0", "etcd.v0.6.1||1"]);
     assert_eq!(entries(&database, "stable"), ["etcd.v0.9.2||0"]);
     let providers =
         "SELECT operatorbundle_name FROM api_provider JOIN api USING (group_name, version, kind) ORDER BY 1";
     assert_eq!(rows(&database, providers), ["etcd.v0.6.1", "etcd.v0.9.2"], "other bundles lost their APIs");
-    let error = shrink(&database, |database, how| database.remove_image("x", Mode::Semver, how), &scratch).unwrap_err();
+    let error =
+        shrink(&database, |database, how| database.remove_image("x", AddMode::Semver, how), &scratch).unwrap_err();
     assert_eq!(error.to_string(), "bundle image x not in index");
 }
 
@@ -51,7 +52,7 @@ fn the_latest_bundle_can_be_deleted_until_the_package_is_empty() {
     let database = scratch.path("index.db");
     let bundles =
         [etcd("0.6.1", "stable"), etcd("0.9.0", "stable"), etcd("0.9.2", "stable")].map(|spec| scratch.bundle(&spec));
-    add(&database, &bundles, Mode::Semver).unwrap();
+    add(&database, &bundles, AddMode::Semver).unwrap();
     let delete = || shrink(&database, |database, how| database.delete_latest("etcd", how), &scratch);
     delete().unwrap();
     assert_eq!(entries(&database, "stable"), ["etcd.v0.9.0|etcd.v0.6.1|0", "etcd.v0.6.1||1"]);
@@ -78,7 +79,7 @@ fn a_database_is_free_for_other_writers_while_images_are_pulled() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
     let bundles = ["0.6.1", "0.9.0", "0.9.2"].map(|version| scratch.bundle(&etcd(version, "stable")));
-    add(&database, &bundles, Mode::Semver).unwrap();
+    add(&database, &bundles, AddMode::Semver).unwrap();
     let pulled = RefCell::new(Vec::new());
     let images = Images(|image: &str| {
         pulled.borrow_mut().push(image.to_owned());
@@ -110,7 +111,7 @@ fn removing_the_default_channel_is_reported() {
     let database = scratch.path("index.db");
     for spec in [etcd("0.1.0", "alpha"), etcd("0.2.0", "beta"), etcd("0.3.0", "stable")] {
         let spec = BundleSpec { default: spec.channels, ..spec };
-        add(&database, &[scratch.bundle(&spec)], Mode::Semver).unwrap();
+        add(&database, &[scratch.bundle(&spec)], AddMode::Semver).unwrap();
     }
     let before = content(&database);
     let error = shrink(&database, |database, how| database.delete_latest("etcd", how), &scratch).unwrap_err();
@@ -131,11 +132,11 @@ fn the_manifest_of_an_index_rebuilds_it() {
             scratch.bundle(&BundleSpec { spec, ..etcd(&version, if minor < 3 { "alpha,stable" } else { "alpha" }) })
         })
         .collect();
-    let heads_only = AddOptions { heads_only: true, ..options(Mode::Replaces) };
+    let heads_only = AddOptions { heads_only: true, ..options(AddMode::Replaces) };
     for bundle in &bundles {
         Database::write(&first).unwrap().add(std::slice::from_ref(bundle), &heads_only).unwrap();
     }
-    let Manifest { images, without_image, .. } = Database::read(&first).unwrap().manifest().unwrap();
+    let IndexSources { images, without_image, .. } = Database::read(&first).unwrap().manifest().unwrap();
     assert_eq!(images.first(), Some(&bundles[0].image));
     assert!(without_image.is_empty());
     let again: Vec<_> =
@@ -148,10 +149,10 @@ fn the_manifest_of_an_index_rebuilds_it() {
 fn removing_a_package_removes_all_its_rows() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    add(&database, &[scratch.bundle(&etcd("1.0.0", "stable"))], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&etcd("1.0.0", "stable"))], AddMode::Replaces).unwrap();
     let before = content(&database);
     let other = BundleSpec { package: "other", ..etcd("1.0.0", "stable") };
-    add(&database, &[scratch.bundle(&other)], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&other)], AddMode::Replaces).unwrap();
     let open = Database::write(&database).unwrap();
     let removed = open.remove_packages(&["other".into(), "none".into()], Strictness::Permissive).unwrap();
     assert_eq!(removed.skipped.len(), 1);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use legacy::Mode;
+use legacy::AddMode;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
@@ -65,7 +65,7 @@ fn read(database: &std::path::Path) -> Model {
     model
 }
 
-fn build(mode: Mode, versions: &[&str], together: bool) -> (Model, Vec<String>) {
+fn build(mode: AddMode, versions: &[&str], together: bool) -> (Model, Vec<String>) {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
     let make = |version: &&str| {
@@ -106,8 +106,8 @@ proptest! {
         let mut sorted = versions.clone();
         sorted.sort_by_key(|version| VERSIONS.iter().position(|other| other == version));
         let (mode, model) = match skip {
-            true => (Mode::SkipPatch, skip_patch_model(&sorted)),
-            false => (Mode::Semver, semver_model(&sorted)),
+            true => (AddMode::SkipPatch, skip_patch_model(&sorted)),
+            false => (AddMode::Semver, semver_model(&sorted)),
         };
         prop_assert_eq!(build(mode, &versions, together).0, model);
     }
@@ -143,14 +143,14 @@ fn patches_of_two_minor_versions_give_one_table_in_all_orders() {
     ];
     // All 120 orders are added together; every fifth one is added one by one, which takes longer.
     for (i, order) in permutations(&["0.1.0", "0.1.1", "0.1.2", "0.2.0", "0.2.1"]).iter().enumerate() {
-        let (_, table) = build(Mode::SkipPatch, order, i % 5 != 0);
+        let (_, table) = build(AddMode::SkipPatch, order, i % 5 != 0);
         assert_eq!(table, expected, "added in the order {order:?}");
     }
 }
 
 #[test]
 fn a_version_in_the_middle_is_inserted_between_its_neighbors() {
-    let (_, table) = build(Mode::Semver, &["0.1.0", "0.1.2", "0.2.0", "0.1.1"], false);
+    let (_, table) = build(AddMode::Semver, &["0.1.0", "0.1.2", "0.2.0", "0.1.1"], false);
     assert_eq!(
         table,
         ["foo.v0.2.0|foo.v0.1.2|0", "foo.v0.1.2|foo.v0.1.1|1", "foo.v0.1.1|foo.v0.1.0|2", "foo.v0.1.0||3"]
@@ -162,10 +162,10 @@ fn a_duplicate_version_is_rejected_and_changes_nothing() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
     let bundle_spec = BundleSpec { package: "foo", version: "1.0.0", channels: "stable", ..BundleSpec::default() };
-    add(&database, &[scratch.bundle(&bundle_spec)], Mode::Semver).unwrap();
+    add(&database, &[scratch.bundle(&bundle_spec)], AddMode::Semver).unwrap();
     let before = crate::harness::content(&database);
     let again = BundleSpec { version: "1.0.0+1", ..bundle_spec };
-    let error = add(&database, &[scratch.bundle(&again)], Mode::Semver).unwrap_err();
+    let error = add(&database, &[scratch.bundle(&again)], AddMode::Semver).unwrap_err();
     assert_eq!(error.to_string(), "Bundle version 1.0.0+1 already added to index");
     assert_eq!(crate::harness::content(&database), before);
 }
@@ -185,7 +185,7 @@ fn any_bundle_may_bring_the_default_channel() {
         etcd("0.9.0", "alpha,stable", "stable"),
         etcd("0.9.2", "alpha,stable", "stable"),
     ];
-    for mode in [Mode::Semver, Mode::SkipPatch] {
+    for mode in [AddMode::Semver, AddMode::SkipPatch] {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             let scratch = Scratch::new();
             let database = scratch.path("index.db");
@@ -200,7 +200,8 @@ fn any_bundle_may_bring_the_default_channel() {
 fn only_the_latest_version_moves_the_default_channel() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    let add_one = |bundle_spec: BundleSpec<'_>| add(&database, &[scratch.bundle(&bundle_spec)], Mode::Semver).unwrap();
+    let add_one =
+        |bundle_spec: BundleSpec<'_>| add(&database, &[scratch.bundle(&bundle_spec)], AddMode::Semver).unwrap();
     add_one(etcd("0.9.0", "alpha,stable", "stable"));
     add_one(etcd("0.6.1", "alpha", "alpha"));
     assert_eq!(default_channel(&database), ["stable"], "an older version");
@@ -214,7 +215,7 @@ fn only_the_latest_version_moves_the_default_channel() {
     // Among several bundles the latest decides.
     let several = [etcd("1.2.0", "beta", "beta"), etcd("1.1.0", "stable", "stable")]
         .map(|bundle_spec| scratch.bundle(&bundle_spec));
-    add(&database, &several, Mode::Semver).unwrap();
+    add(&database, &several, AddMode::Semver).unwrap();
     assert_eq!(default_channel(&database), ["beta"]);
 }
 
@@ -222,7 +223,7 @@ fn only_the_latest_version_moves_the_default_channel() {
 fn an_older_version_moves_the_default_channel_on_request() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    let wanted = legacy::AddOptions { older_moves_default: true, ..options(Mode::Semver) };
+    let wanted = legacy::AddOptions { older_moves_default: true, ..options(AddMode::Semver) };
     for bundle_spec in [etcd("0.9.0", "alpha,stable", "stable"), etcd("0.6.1", "alpha", "alpha")] {
         legacy::Database::write(&database).unwrap().add(&[scratch.bundle(&bundle_spec)], &wanted).unwrap();
     }
@@ -235,9 +236,9 @@ fn a_missing_default_channel_is_rejected() {
     let database = scratch.path("index.db");
     let bundle_spec =
         [etcd("0.9.0", "alpha", ""), etcd("1.0.0", "alpha", "gone")].map(|bundle_spec| scratch.bundle(&bundle_spec));
-    let error = add(&database, &bundle_spec, Mode::Semver).unwrap_err();
+    let error = add(&database, &bundle_spec, AddMode::Semver).unwrap_err();
     assert_eq!(error.to_string(), "default channel gone of package etcd is not one of its channels: alpha");
-    let permissive = legacy::AddOptions { strictness: legacy::Strictness::Permissive, ..options(Mode::Semver) };
+    let permissive = legacy::AddOptions { strictness: legacy::Strictness::Permissive, ..options(AddMode::Semver) };
     let added = legacy::Database::write(&database).unwrap().add(&bundle_spec, &permissive).unwrap();
     assert_eq!(added.skipped, ["default channel gone of package etcd is not one of its channels: alpha"]);
     assert_eq!(rows(&database, "SELECT name FROM operatorbundle"), ["etcd.v0.9.0"]);

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 use std::{fs, thread};
 
-use legacy::{Database, Error, Mode, Strictness};
+use legacy::{AddMode, Database, Error, Strictness};
 use rusqlite::Connection;
 
 use crate::harness::{BundleSpec, Scratch, add, content, options};
@@ -17,12 +17,12 @@ fn a_failed_add_leaves_no_new_file() {
     let scratch = Scratch::new();
     let database = scratch.path("new/index.db");
     fs::create_dir(scratch.path("new")).unwrap();
-    let missing = legacy::NewBundle { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
-    add(&database, std::slice::from_ref(&missing), Mode::Replaces).unwrap_err();
+    let missing = legacy::BundleToAdd { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
+    add(&database, std::slice::from_ref(&missing), AddMode::Replaces).unwrap_err();
     assert_eq!(fs::read_dir(scratch.path("new")).unwrap().count(), 0, "a bundle that cannot be read");
     let replaces_nothing =
         BundleSpec { package: "foo", version: "1.0.0", channels: "stable", default: "no", ..BundleSpec::default() };
-    add(&database, &[scratch.bundle(&replaces_nothing)], Mode::Semver).unwrap_err();
+    add(&database, &[scratch.bundle(&replaces_nothing)], AddMode::Semver).unwrap_err();
     let left: Vec<_> = fs::read_dir(scratch.path("new")).unwrap().flatten().collect();
     assert!(left.is_empty(), "a bundle that cannot be added: {left:?}");
     let remove = |database: &Database| database.remove_packages(&["foo".into()], Strictness::Strict);
@@ -36,17 +36,17 @@ fn a_failed_add_leaves_no_new_file() {
 fn a_failed_change_of_an_older_database_does_not_migrate_it() {
     let scratch = Scratch::new();
     let new = scratch.path("new.db");
-    add(&new, &bundles(&scratch), Mode::Replaces).unwrap();
+    add(&new, &bundles(&scratch), AddMode::Replaces).unwrap();
     for version in [0, 5, 12] {
         let old = scratch.path("old.db");
         let _ = fs::remove_file(&old);
         write_old(&new, &old, version);
         let before = fs::read(&old).unwrap();
-        let missing = legacy::NewBundle { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
-        add(&old, std::slice::from_ref(&missing), Mode::Replaces).unwrap_err();
+        let missing = legacy::BundleToAdd { image: "registry.test/x:1".into(), directory: scratch.path("nowhere") };
+        add(&old, std::slice::from_ref(&missing), AddMode::Replaces).unwrap_err();
         let spec = BundleSpec { package: "foo", version: "9.0.0", channels: "stable", ..BundleSpec::default() };
         let stranded = scratch.bundle(&BundleSpec { spec: "  replaces: foo.v8.0.0\n", ..spec });
-        add(&old, &[stranded], Mode::Replaces).unwrap_err();
+        add(&old, &[stranded], AddMode::Replaces).unwrap_err();
         let remove = Database::write(&old).unwrap().remove_packages(&["none".into()], Strictness::Strict);
         remove.map(drop).unwrap_err();
         assert!(fs::read(&old).unwrap() == before, "version {version}");
@@ -66,7 +66,7 @@ fn a_failed_change_of_an_older_database_does_not_migrate_it() {
 fn two_programs_can_migrate_one_database_in_parallel() {
     let scratch = Scratch::new();
     let new = scratch.path("new.db");
-    add(&new, &bundles(&scratch), Mode::Replaces).unwrap();
+    add(&new, &bundles(&scratch), AddMode::Replaces).unwrap();
     let old = scratch.path("old.db");
     write_old(&new, &old, 5);
     // Both have read the old version when the lock is released.
@@ -98,7 +98,7 @@ fn several_programs_can_create_one_database_in_parallel() {
     let bundles = ["a", "b", "c", "d"].map(|package| scratch.bundle(&spec(package)));
     thread::scope(|scope| {
         for bundle in &bundles {
-            scope.spawn(|| add(&database, std::slice::from_ref(bundle), Mode::Replaces).unwrap());
+            scope.spawn(|| add(&database, std::slice::from_ref(bundle), AddMode::Replaces).unwrap());
         }
         // Failing changes in parallel do not remove the new database.
         for _ in 0..4 {
@@ -123,7 +123,7 @@ fn creating_a_database_in_parallel_with_failing_changes_always_succeeds() {
         std::fs::write(&left, "of a program that was killed").unwrap();
         thread::scope(|scope| {
             for bundle in &bundles {
-                scope.spawn(|| add(&database, std::slice::from_ref(bundle), Mode::Replaces).unwrap());
+                scope.spawn(|| add(&database, std::slice::from_ref(bundle), AddMode::Replaces).unwrap());
             }
             for _ in 0..6 {
                 scope.spawn(|| {
@@ -142,7 +142,7 @@ fn creating_a_database_in_parallel_with_failing_changes_always_succeeds() {
 fn a_permissive_change_that_skips_everything_still_creates_a_database() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
-    let forgiving = legacy::AddOptions { strictness: Strictness::Permissive, ..options(Mode::Semver) };
+    let forgiving = legacy::AddOptions { strictness: Strictness::Permissive, ..options(AddMode::Semver) };
     let wrong =
         BundleSpec { package: "foo", version: "1.0.0", channels: "stable", default: "no", ..BundleSpec::default() };
     let added = Database::write(&database).unwrap().add(&[scratch.bundle(&wrong)], &forgiving).unwrap();
@@ -155,7 +155,7 @@ fn a_database_without_a_column_of_its_version_is_reported() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
     let spec = BundleSpec { package: "foo", version: "1.0.0", channels: "stable", ..BundleSpec::default() };
-    add(&database, &[scratch.bundle(&spec)], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&spec)], AddMode::Replaces).unwrap();
     let raw = Connection::open(&database).unwrap();
     raw.execute_batch("ALTER TABLE channel RENAME COLUMN head_operatorbundle_name TO head").unwrap();
     drop(raw);
@@ -203,7 +203,7 @@ fn copied_while_written(mode: &str) {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
     let spec = BundleSpec { package: "foo", version: "1.0.0", channels: "stable", ..BundleSpec::default() };
-    add(&database, &[scratch.bundle(&spec)], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&spec)], AddMode::Replaces).unwrap();
     let setup = Connection::open(&database).unwrap();
     setup.execute_batch(&format!("PRAGMA journal_mode = {mode}; CREATE TABLE a(n, t); CREATE TABLE b(n, t);")).unwrap();
     drop(setup);
@@ -254,7 +254,7 @@ fn a_write_ahead_log_of_a_killed_program_is_copied_too() {
     let scratch = Scratch::new();
     let database = scratch.path("index.db");
     let spec = BundleSpec { package: "foo", version: "1.0.0", channels: "stable", ..BundleSpec::default() };
-    add(&database, &[scratch.bundle(&spec)], Mode::Replaces).unwrap();
+    add(&database, &[scratch.bundle(&spec)], AddMode::Replaces).unwrap();
     let writer = Connection::open(&database).unwrap();
     writer
         .execute_batch("PRAGMA journal_mode = WAL; PRAGMA foreign_keys = OFF; UPDATE package SET name = 'bar'")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser};
 use cluster::{Access, Kind, StoredBundle};
-use legacy::{Missing, Strictness, Target};
+use legacy::{DatabaseTarget, IfMissing, Strictness};
 use serde_json::Value;
 
 use super::registry;
@@ -67,7 +67,7 @@ fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printe
     let limits = limits::from_env()?;
     let data = map.data.get("data").cloned().unwrap_or(Value::Null);
     let text = serde_json::json!({ "data": data }).to_string();
-    database::change(&Target::in_place(output, Missing::Create), printer, |database| {
+    database::change(&DatabaseTarget::in_place(output, IfMissing::Create), printer, |database| {
         database.load_config_map(text.as_bytes(), &limits, Strictness::new(permissive))
     })
 }

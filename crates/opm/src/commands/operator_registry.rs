@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use legacy::{Database, FetchError, ImageList, Missing, Shrink, Strictness, Target};
+use legacy::{Database, DatabaseTarget, FetchError, IfMissing, ImageList, Shrink, Strictness};
 use source::ContainerTool;
 
 use super::appregistry_server::{AppRegistryFlags, lines};
@@ -133,8 +133,8 @@ struct GetArgs {
 }
 
 impl GetArgs {
-    fn target(&self, database: &Path, missing: Missing) -> Target {
-        Target { output: self.output.clone(), ..Target::in_place(database, missing) }
+    fn target(&self, database: &Path, missing: IfMissing) -> DatabaseTarget {
+        DatabaseTarget { output: self.output.clone(), ..DatabaseTarget::in_place(database, missing) }
     }
 }
 
@@ -249,7 +249,10 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
         OperatorRegistryCommand::Create(args) => Ok(Database::create(&args.database)?),
         OperatorRegistryCommand::Add(add_args) => run_add(add_args, &args.tls, printer),
         OperatorRegistryCommand::Delete(args) => {
-            let target = Target { output: args.output.clone(), ..Target::in_place(&args.database, Missing::Reject) };
+            let target = DatabaseTarget {
+                output: args.output.clone(),
+                ..DatabaseTarget::in_place(&args.database, IfMissing::Reject)
+            };
             let packages = std::slice::from_ref(&args.name);
             database::change(&target, printer, |database| database.remove_packages(packages, Strictness::Strict))
         }
@@ -257,7 +260,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
             let fetcher = images::fetcher(&args.tls, &latest.get.pull, latest.get.container_tool)?;
             let strictness = Strictness::new(latest.permissive);
             let shrink = Shrink { strictness, images: &fetcher, limits: limits::from_env()? };
-            let target = latest.get.target(&latest.database, Missing::Reject);
+            let target = latest.get.target(&latest.database, IfMissing::Reject);
             database::change(&target, printer, |database| database.delete_latest(&latest.name, &shrink))
         }
         OperatorRegistryCommand::Manifest(manifest) => run_manifest(manifest, &args.tls, printer),
@@ -287,7 +290,7 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let references: Vec<String> = list.images.iter().map(|image| latest(image)).collect();
     let fetcher = images::fetcher(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
     let options = args.how.options(Manner { heads_only: true, modes: list.modes, ..Manner::default() })?;
-    let target = args.get.target(&args.database, Missing::Create);
+    let target = args.get.target(&args.database, IfMissing::Create);
     database::change(&target, printer, |database| database.add_images(&references, &options, &fetcher))
 }
 
@@ -308,7 +311,7 @@ fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> O
 fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
     let strictness = Strictness::new(args.permissive);
-    let target = Target::in_place(&args.output, Missing::Create);
+    let target = DatabaseTarget::in_place(&args.output, IfMissing::Create);
     if args.app_registry.are_given() {
         let folder = Unfinished::private("opm-packages-")?;
         let images = images::open(tls, &args.pull);

@@ -9,7 +9,7 @@ use catalog::query::ApiType;
 use catalog::query::Query;
 use fbc::json::{JsonLayout, Raw, write_canonical};
 use fbc::{Fbc, Format, Limits};
-use legacy::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
+use legacy::{AddMode, AddOptions, BundleToAdd, Database, DatabaseIndex, ManifestConversion, Strictness};
 use serve::cache::store::{Integrity, prepare};
 use serve::load::{Empty, OnInvalid, ServedDirectory};
 
@@ -65,7 +65,7 @@ fn canonical(text: &str) -> String {
     }
 }
 
-fn write_bundle(root: &Path, package: &str, version: &str, channels: &str, spec: &str) -> NewBundle {
+fn write_bundle(root: &Path, package: &str, version: &str, channels: &str, spec: &str) -> BundleToAdd {
     let directory = root.join(format!("{package}.{version}"));
     fs::create_dir_all(directory.join("manifests")).unwrap();
     fs::create_dir_all(directory.join("metadata")).unwrap();
@@ -88,7 +88,7 @@ fn write_bundle(root: &Path, package: &str, version: &str, channels: &str, spec:
     let dependencies = "dependencies:\n- {type: olm.package, value: {packageName: bar, version: '>=0.1.0'}}\n\
         - {type: olm.label, value: {label: shiny}}\n";
     fs::write(directory.join("metadata/dependencies.yaml"), dependencies).unwrap();
-    NewBundle { image: format!("registry.test/{package}:v{version}"), directory }
+    BundleToAdd { image: format!("registry.test/{package}:v{version}"), directory }
 }
 
 /// Creates a database, and serves it and its migrated catalog.
@@ -103,7 +103,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
     ];
     let file = root.join("index.db");
     let options = AddOptions {
-        mode: Mode::Replaces,
+        mode: AddMode::Replaces,
         strictness: Strictness::Strict,
         overwrite_latest: false,
         enable_alpha: false,
@@ -115,9 +115,10 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
     let database = Database::write(&file).unwrap();
     database.add(&bundles, &options).unwrap();
     let patches = ["2.0.0", "2.0.1", "2.1.0"].map(|version| write_bundle(root, "baz", version, "stable", ""));
-    database.add(&patches, &AddOptions { mode: Mode::SkipPatch, ..options }).unwrap();
+    database.add(&patches, &AddOptions { mode: AddMode::SkipPatch, ..options }).unwrap();
     let mut fbc = Fbc::default();
-    let warnings = Database::read(&file).unwrap().convert(&mut fbc, Manifests::Objects, &Limits::default()).unwrap();
+    let warnings =
+        Database::read(&file).unwrap().convert(&mut fbc, ManifestConversion::Objects, &Limits::default()).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
     let catalog = root.join("catalog");
     fs::create_dir(&catalog).unwrap();
@@ -131,7 +132,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
         summarize: None,
     };
     let cache = prepare(&directory, None, Integrity::Rebuild).unwrap().cache;
-    (Arc::new(Index::new(Database::copy(&file).unwrap()).unwrap()), cache)
+    (Arc::new(DatabaseIndex::new(Database::copy(&file).unwrap()).unwrap()), cache)
 }
 
 fn all(rows: catalog::query::Rows) -> Vec<Fields> {

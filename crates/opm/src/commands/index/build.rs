@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use image::{Descriptor, Location, Platform, Store, find_program};
-use legacy::index_image::{self, BuildOptions, Content, DEFAULT_BINARY, DEFAULT_TAG, Dockerfile, Staged};
-use legacy::{Changed, Database, Missing, Target};
+use legacy::index_image::{
+    self, BuildOptions, DEFAULT_BINARY, DEFAULT_TAG, IndexDockerfile, IndexImageContent, Staged,
+};
+use legacy::{Changed, Database, DatabaseTarget, IfMissing};
 use source::{ContainerTool, Fetcher, SourceError};
 
 use crate::commands::build::{USER, base_image, deliver, output, program_layer, reference, source_date_epoch};
@@ -123,9 +125,9 @@ impl BuildArgs {
         }
     }
 
-    fn dockerfile(&self) -> Dockerfile<'_> {
+    fn dockerfile(&self) -> IndexDockerfile<'_> {
         let binary = self.binary_image.as_deref().unwrap_or(DEFAULT_BINARY);
-        Dockerfile { binary, path: self.out_dockerfile.as_deref() }
+        IndexDockerfile { binary, path: self.out_dockerfile.as_deref() }
     }
 
     /// Extracts the database of an image, or creates an empty one, changes it, prints the report, and builds an image.
@@ -146,7 +148,7 @@ impl BuildArgs {
     {
         self.check(tools)?;
         let staged = Staged::new(from_index.filter(|image| !image.is_empty()), fetcher)?;
-        database::change(&Target::in_place(staged.database(), Missing::Create), printer, change)?;
+        database::change(&DatabaseTarget::in_place(staged.database(), IfMissing::Create), printer, change)?;
         if self.generate {
             staged.write(&self.dockerfile())?;
             return Ok(Built(None));
@@ -171,8 +173,8 @@ impl BuildArgs {
         };
         let platform = self.pull.platform.clone();
         let content = match (&base, &self.binary_image) {
-            (Some(base), _) => Content::Base(base),
-            (None, Some(_)) => Content::Database,
+            (Some(base), _) => IndexImageContent::Base(base),
+            (None, Some(_)) => IndexImageContent::Database,
             (None, None) => {
                 let platform = platform.clone().unwrap_or_else(Platform::host);
                 let program = find_program(&[], &std::env::current_exe()?, &platform, true).map_err(|error| {
@@ -181,7 +183,7 @@ impl BuildArgs {
                          image of the database alone"
                     ))
                 })?;
-                Content::Program(program_layer(&program)?)
+                IndexImageContent::Program(program_layer(&program)?)
             }
         };
         let image = index_image::build(&store, database, &BuildOptions { content, platform, user: USER, time })?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use legacy::{Database, Missing, Mode, Shrink, Strictness, Target};
+use legacy::{AddMode, Database, DatabaseTarget, IfMissing, Shrink, Strictness};
 
 use super::build::{BuildArgs, ToolArgs};
 use super::inspect::{IndexLocation, index_location};
@@ -46,13 +46,15 @@ pub(crate) struct RmbArgs {
 
 pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let mode = Mode::parse(&args.mode).map_err(Failure::message)?;
+    let mode = AddMode::parse(&args.mode).map_err(Failure::message)?;
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
     let shrink = Shrink { strictness: Strictness::new(args.permissive), images: &fetcher, limits: limits::from_env()? };
     let change = |database: &Database| database.remove_image(&args.image, mode, &shrink);
     match index_location(args.from_index.as_deref(), args.database.as_deref())? {
-        IndexLocation::File(file) => database::change(&Target::in_place(&file, Missing::Reject), printer, change),
+        IndexLocation::File(file) => {
+            database::change(&DatabaseTarget::in_place(&file, IfMissing::Reject), printer, change)
+        }
         IndexLocation::Image(image) => {
             args.build.rebuild(Some(image), &fetcher, &tools, tls, printer, change)?.print(printer)
         }

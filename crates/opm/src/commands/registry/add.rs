@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use legacy::{AddOptions, Missing, Mode, Strictness, Target};
+use legacy::{AddMode, AddOptions, DatabaseTarget, IfMissing, Strictness};
 use source::ContainerTool;
 
 use super::items;
@@ -72,7 +72,7 @@ impl HowArgs {
 
     pub(crate) fn options(&self, manner: Manner) -> Result<AddOptions, Failure> {
         Ok(AddOptions {
-            mode: Mode::parse(&self.mode).map_err(Failure::message)?,
+            mode: AddMode::parse(&self.mode).map_err(Failure::message)?,
             strictness: Strictness::new(self.permissive),
             overwrite_latest: self.overwrite_latest,
             enable_alpha: self.enable_alpha,
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     database::notice(printer);
     let fetcher = images::fetcher(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
     let options = args.how.options(MANNER)?;
-    let target = Target::in_place(&args.database, Missing::CreateAnyway);
+    let target = DatabaseTarget::in_place(&args.database, IfMissing::CreateAnyway);
     let bundles = items(&args.bundle_images);
     database::change(&target, printer, |database| database.add_images(&bundles, &options, &fetcher))
 }
@@ -101,7 +101,7 @@ pub(crate) struct Manner {
     /// The default channel follows the last added bundle, whatever its version.
     pub(crate) older_moves_default: bool,
     /// The packages whose graph is not built in the mode of the command line.
-    pub(crate) modes: BTreeMap<String, Mode>,
+    pub(crate) modes: BTreeMap<String, AddMode>,
 }
 
 /// The behavior of upstream opm, which scripts rely on.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use legacy::{Missing, Strictness, Target};
+use legacy::{DatabaseTarget, IfMissing, Strictness};
 
 use super::items;
 use crate::database;
@@ -37,7 +37,7 @@ pub(crate) struct DeprecateArgs {
 
 pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let (target, images) = (Target::in_place(&args.database, Missing::Reject), items(&args.bundle_images));
+    let (target, images) = (DatabaseTarget::in_place(&args.database, IfMissing::Reject), items(&args.bundle_images));
     let strictness = Strictness::new(args.permissive);
     database::change(&target, printer, |database| database.deprecate(&images, args.allow_package_removal, strictness))
 }

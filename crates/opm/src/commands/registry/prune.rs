@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use legacy::{Missing, Target};
+use legacy::{DatabaseTarget, IfMissing};
 
 use super::items;
 use crate::database;
@@ -29,6 +29,6 @@ pub(crate) struct PruneArgs {
 
 pub(crate) fn run(args: &PruneArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let target = Target::in_place(&args.database, Missing::Reject);
+    let target = DatabaseTarget::in_place(&args.database, IfMissing::Reject);
     database::change(&target, printer, |database| database.prune(&items(&args.packages)))
 }

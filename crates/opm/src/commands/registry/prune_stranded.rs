@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use legacy::{Missing, Target};
+use legacy::{DatabaseTarget, IfMissing};
 
 use crate::database;
 use crate::exit::Outcome;
@@ -22,6 +22,6 @@ pub(crate) struct PruneStrandedArgs {
 
 pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let target = Target::in_place(&args.database, Missing::Reject);
+    let target = DatabaseTarget::in_place(&args.database, IfMissing::Reject);
     database::change(&target, printer, |database| database.prune_stranded())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use legacy::{Missing, Strictness, Target};
+use legacy::{DatabaseTarget, IfMissing, Strictness};
 
 use super::items;
 use crate::database;
@@ -29,7 +29,7 @@ pub(crate) struct RmArgs {
 
 pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let (target, packages) = (Target::in_place(&args.database, Missing::Reject), items(&args.packages));
+    let (target, packages) = (DatabaseTarget::in_place(&args.database, IfMissing::Reject), items(&args.packages));
     let strictness = Strictness::new(args.permissive);
     database::change(&target, printer, |database| database.remove_packages(&packages, strictness))
 }

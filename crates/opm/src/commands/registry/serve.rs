@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::query::Query;
-use legacy::Index;
+use legacy::DatabaseIndex;
 use serve::listen::Address;
 use serve::server::Services;
 
@@ -84,7 +84,7 @@ pub(crate) fn run_prepared(
     let outcome = prepare().and_then(|instead| {
         let catalog = match instead {
             Some(catalog) => catalog,
-            None => Arc::new(Index::open(&args.database, args.skip_migrate)?),
+            None => Arc::new(DatabaseIndex::open(&args.database, args.skip_migrate)?),
         };
         let Timeout(timeout) = args.timeout_seconds;
         serve_query(catalog, args.port, timeout)
