@@ -2,7 +2,7 @@
 
 use fbc::Limits;
 use image::{Client, Store};
-use source::{Images, Running};
+use source::{Images, RunningStage};
 
 use crate::MirrorError;
 use crate::report::Missing;
@@ -19,7 +19,7 @@ pub trait Progress {
     fn missing(&self, missing: &[Missing]);
 
     /// Blobs of this total size are transferred until the returned value is dropped. The client reports the bytes.
-    fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn Running>;
+    fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn RunningStage>;
 }
 
 /// One client with one store. Catalogs are opened and images are moved through it, under one policy.

@@ -18,7 +18,7 @@ use mirror::request::{Request, RequestError, SelectionOptions};
 use mirror::session::{Progress, Session};
 use mirror::set::SetDir;
 use mirror::verify::{verify_registry, verify_set};
-use source::{Images, Running, Settings, Silent};
+use source::{Images, NoProgress, PullSettings, RunningStage};
 use testkit::{DockerRegistry, RegistryPlan};
 
 /// Hears nothing.
@@ -31,8 +31,8 @@ impl Progress for Deaf {
 
     fn missing(&self, _: &[Missing]) {}
 
-    fn transfer(&self, _: &'static str, _: u64) -> Box<dyn Running> {
-        Box::new(Silent)
+    fn transfer(&self, _: &'static str, _: u64) -> Box<dyn RunningStage> {
+        Box::new(NoProgress)
     }
 }
 
@@ -47,8 +47,8 @@ impl CatalogImages for NoCatalogs {
 
 /// Moves images between the registries of a test.
 fn images(root: &Path, store: Store) -> Images {
-    let settings = Settings { use_http: true, ..Settings::new(Environment::isolated(root, &[])) };
-    Images::in_store(settings, Arc::new(Silent), store, |_| {}).unwrap()
+    let settings = PullSettings { use_http: true, ..PullSettings::new(Environment::isolated(root, &[])) };
+    Images::in_store(settings, Arc::new(NoProgress), store, |_| {}).unwrap()
 }
 
 /// Pushes an image with one layer.

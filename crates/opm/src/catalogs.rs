@@ -4,7 +4,7 @@ use catalog::{Catalog, Warnings};
 use edit::template::{RenderedBundle, SupplyError};
 use fbc::fault::{Class, Fault as _};
 use fbc::{Fbc, Limits};
-use source::{Failed, Images, Options, Rejected};
+use source::{Failed, Images, Rejected, SourceOptions};
 
 use crate::exit::Failure;
 use crate::printer::Printer;
@@ -14,7 +14,7 @@ use crate::{limits, report};
 ///
 /// # Errors
 /// Fails if a source has problems, after reporting the problems of all.
-pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Printer) -> Result<Fbc, Failure> {
+pub(crate) fn load(references: &[String], options: &SourceOptions<'_>, printer: &Printer) -> Result<Fbc, Failure> {
     source::load(references, options).map_err(|rejected| report_rejected(&rejected, printer))
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn report_rejected(rejected: &Rejected, printer: &Printer) -> Failure
 
 /// Loads and checks the catalog `reference`.
 pub(crate) fn checked(reference: &str, keep_text: bool, images: &Images) -> Result<(Fbc, Catalog), Failure> {
-    let options = Options { keep_text, ..Options::catalogs(limits::from_env()?, images) };
+    let options = SourceOptions { keep_text, ..SourceOptions::catalogs(limits::from_env()?, images) };
     Ok(source::open(reference, &options, Warnings::Off)?.valid()?)
 }
 

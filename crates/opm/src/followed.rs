@@ -9,9 +9,9 @@ pub(crate) struct FollowedImage(pub(crate) Followed);
 impl CatalogOrigin for FollowedImage {
     fn poll(&self) -> Result<PollOutcome, OriginError> {
         Ok(match self.0.poll()? {
-            source::Polled::Unchanged => PollOutcome::Unchanged,
-            source::Polled::Catalog(directory) => PollOutcome::Catalog(directory),
-            source::Polled::Unusable(error) => PollOutcome::Unusable(error.into()),
+            source::FollowedChange::Unchanged => PollOutcome::Unchanged,
+            source::FollowedChange::Catalog(directory) => PollOutcome::Catalog(directory),
+            source::FollowedChange::Unusable(error) => PollOutcome::Unusable(error.into()),
         })
     }
 

@@ -8,7 +8,7 @@ use clap::builder::TypedValueParser;
 use image::{Environment, ImageReferenceError, Platform, Reference};
 #[cfg(feature = "sqlite")]
 use source::Fetcher;
-use source::{ContainerTool, Images, Settings};
+use source::{ContainerTool, Images, PullSettings};
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
@@ -88,20 +88,20 @@ pub(crate) fn check_flags(tls: &TlsFlags, printer: &Printer) -> Outcome {
 }
 
 /// Returns the settings that the flags stand for.
-pub(crate) fn settings(tls: &TlsFlags, pull: &PullFlags) -> Settings {
-    Settings {
+pub(crate) fn settings(tls: &TlsFlags, pull: &PullFlags) -> PullSettings {
+    PullSettings {
         use_http: tls.uses_http(),
         skip_tls_verify: tls.skips_verification(),
         ca_file: pull.ca_file.clone(),
         platform: pull.platform.clone(),
         image_cache: pull.image_cache.clone(),
         offline: pull.offline,
-        ..Settings::new(Environment::current())
+        ..PullSettings::new(Environment::current())
     }
 }
 
 /// Prepares to pull images, and shows progress and warnings on the terminal.
-pub(crate) fn with(settings: Settings) -> Images {
+pub(crate) fn with(settings: PullSettings) -> Images {
     let terminal = Terminal::default();
     let transfers = terminal.transfers();
     Images::new(settings, Arc::new(terminal), transfers)

@@ -21,9 +21,9 @@ pub(crate) struct Picks {
 
 impl Picks {
     /// Returns the selection.
-    pub(crate) fn picked(&self) -> source::catalog_bundles::Picks<'_> {
+    pub(crate) fn picked(&self) -> source::catalog_bundles::BundleSelector<'_> {
         let wish = self.package.as_ref();
-        source::catalog_bundles::Picks {
+        source::catalog_bundles::BundleSelector {
             package: wish.map(|wish| wish.package.as_str()),
             channel: wish.and_then(|wish| wish.channel.as_deref()),
             from: self.from.as_deref(),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use source::{Running, Stage};
+use source::{RunningStage, SourceStage};
 
 use crate::printer::{Printer, sanitized};
 use crate::transfer::Moved;
@@ -68,7 +68,7 @@ impl Drop for Progress {
     }
 }
 
-impl Running for Progress {
+impl RunningStage for Progress {
     fn advance(&self, by: u64) {
         self.add(by);
     }
@@ -92,13 +92,13 @@ impl Terminal {
     }
 }
 
-impl source::Progress for Terminal {
-    fn start(&self, stage: Stage) -> Box<dyn Running> {
+impl source::SourceProgress for Terminal {
+    fn start(&self, stage: SourceStage) -> Box<dyn RunningStage> {
         Box::new(match stage {
-            Stage::Transfer(doing) => self.moved.line(doing),
-            Stage::Unpacking => Progress::start("unpacking", Unit::Bytes),
-            Stage::Reading => Progress::start("reading", Unit::Bytes),
-            Stage::Rendering => Progress::start("rendering", Unit::Bundles),
+            SourceStage::Transfer(doing) => self.moved.line(doing),
+            SourceStage::Unpacking => Progress::start("unpacking", Unit::Bytes),
+            SourceStage::Reading => Progress::start("reading", Unit::Bytes),
+            SourceStage::Rendering => Progress::start("rendering", Unit::Bundles),
         })
     }
 

@@ -205,7 +205,7 @@ pub(crate) struct Shown {
     lines: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-impl source::Running for Shown {
+impl source::RunningStage for Shown {
     /// The client reports the bytes.
     fn advance(&self, _: u64) {}
 }

@@ -7,7 +7,7 @@ use fbc::Limits;
 
 use crate::error::SourceError;
 use crate::images::Images;
-use crate::resolve::{Source, resolve_one};
+use crate::resolve::{NamedSource, resolve_one};
 
 /// Reads a bundle from a directory or an image.
 ///
@@ -16,9 +16,11 @@ use crate::resolve::{Source, resolve_one};
 pub fn read(reference: &str, images: &Images, limits: &Limits) -> Result<LoadedBundle, SourceError> {
     let local = Path::new(reference).is_dir();
     let directory = match resolve_one(reference, images).map_err(|error| error.named(reference))? {
-        Source::Bundle(directory, _) => directory,
-        Source::Catalog(path) if path.join("manifests").is_dir() => path,
-        Source::Catalog(_) | Source::Database(_) => return Err(SourceError::NotABundle(reference.to_owned())),
+        NamedSource::Bundle(directory, _) => directory,
+        NamedSource::Catalog(path) if path.join("manifests").is_dir() => path,
+        NamedSource::Catalog(_) | NamedSource::Database(_) => {
+            return Err(SourceError::NotABundle(reference.to_owned()));
+        }
     };
     Ok(LoadedBundle::from_directory(directory, local.then(|| reference.to_owned()), limits)?)
 }

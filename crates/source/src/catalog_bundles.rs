@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use crate::bundles;
 use crate::error::{SourceError, at};
 use crate::images::Images;
-use crate::load::{self, Options};
-use crate::resolve::{Source, is_database, resolve_one};
+use crate::load::{self, SourceOptions};
+use crate::resolve::{NamedSource, is_database, resolve_one};
 
 /// Which bundles of a catalog are compared.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Picks<'a> {
+pub struct BundleSelector<'a> {
     /// The package.
     pub package: Option<&'a str>,
     /// The channel whose head is the new bundle; defaults to the default channel.
@@ -85,11 +85,11 @@ pub fn open<'a>(reference: &str, images: &'a Images, limits: &Limits) -> Result<
         Ok(BundleOrCatalog::Bundle(Box::new(LoadedBundle::from_directory(directory, shown, limits)?)))
     };
     let found = match resolve_one(reference, images).map_err(|error| error.named(reference))? {
-        Source::Bundle(directory, _) => return bundle(directory),
-        Source::Catalog(path) if path.join("manifests").is_dir() => return bundle(path),
+        NamedSource::Bundle(directory, _) => return bundle(directory),
+        NamedSource::Catalog(path) if path.join("manifests").is_dir() => return bundle(path),
         found => found,
     };
-    let options = Options { keep_text: true, ..Options::catalogs(limits.clone(), images) };
+    let options = SourceOptions { keep_text: true, ..SourceOptions::catalogs(limits.clone(), images) };
     let (fbc, catalog) = load::read(reference, &found, &options, Warnings::Off)?.valid()?;
     if catalog.packages().is_empty() {
         return Err(SourceError::NotABundle(reference.to_owned()));
@@ -271,7 +271,7 @@ fn needs(blob: &str) -> Vec<Value> {
 pub fn open_pairs(
     old: &str,
     new: Option<&str>,
-    picks: &Picks<'_>,
+    picks: &BundleSelector<'_>,
     images: &Images,
     limits: &Limits,
 ) -> Result<Vec<Pair>, SourceError> {
@@ -293,7 +293,7 @@ pub fn open_pairs(
 pub fn crd_changes(
     old: &str,
     new: Option<&str>,
-    picks: &Picks<'_>,
+    picks: &BundleSelector<'_>,
     images: &Images,
     limits: &Limits,
 ) -> Result<Vec<Change>, SourceError> {
@@ -364,7 +364,7 @@ fn has_blobs(text: &[u8], limits: &Limits) -> bool {
 fn pairs(
     old: &BundleOrCatalog<'_>,
     new: Option<&BundleOrCatalog<'_>>,
-    picks: &Picks<'_>,
+    picks: &BundleSelector<'_>,
 ) -> Result<Vec<Pair>, SourceError> {
     match (old, new) {
         (BundleOrCatalog::Catalog(old), Some(BundleOrCatalog::Catalog(new))) => steps(old, new, picks),
@@ -392,7 +392,11 @@ fn pairs(
 }
 
 /// Pairs every bundle that only the new catalog has with its previous version.
-fn steps(old: &CatalogBundles<'_>, new: &CatalogBundles<'_>, picks: &Picks<'_>) -> Result<Vec<Pair>, SourceError> {
+fn steps(
+    old: &CatalogBundles<'_>,
+    new: &CatalogBundles<'_>,
+    picks: &BundleSelector<'_>,
+) -> Result<Vec<Pair>, SourceError> {
     let (wanted, pull) = (picks.package, picks.pull);
     let mut pairs = Vec::new();
     if let Some(name) = wanted {

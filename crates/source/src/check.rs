@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::catalog_bundles::{self, BundleOrCatalog, CatalogBundles};
 use crate::error::SourceError;
 use crate::images::Images;
-use crate::load::{Options, Rejected, load};
+use crate::load::{Rejected, SourceOptions, load};
 
 /// The bundles to check, and what belongs to them.
 pub struct CheckBundles<'a> {
@@ -79,7 +79,7 @@ pub fn check_bundles(request: &CheckBundles<'_>, images: &Images) -> Result<Find
         registries.extend(allowed);
     }
     for catalog in &catalogs {
-        let fbc = load(std::slice::from_ref(catalog), &Options::catalogs(limits.clone(), images))?;
+        let fbc = load(std::slice::from_ref(catalog), &SourceOptions::catalogs(limits.clone(), images))?;
         found.extend(bundle::check_catalog(catalog, &fbc, &registries));
     }
     if let Some(manifest) = request.package_manifest {

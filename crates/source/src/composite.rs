@@ -16,8 +16,8 @@ use fbc::{Fbc, Format, Limits};
 
 use crate::error::SourceError;
 use crate::images::Images;
-use crate::load::{LoadedCatalog, Options, load_catalog, read};
-use crate::resolve::Source;
+use crate::load::{LoadedCatalog, SourceOptions, load_catalog, read};
+use crate::resolve::NamedSource;
 
 /// A composite template to render.
 pub struct CompositeRequest<'a> {
@@ -282,7 +282,7 @@ fn invalid(
     for (number, (directory, files)) in directories.into_iter().enumerate() {
         let copy = staging.join(format!("catalog-{number}"));
         fs::create_dir(&copy).map_err(at(&copy))?;
-        let options = Options::catalogs(limits.clone(), images);
+        let options = SourceOptions::catalogs(limits.clone(), images);
         if directory.exists() {
             let existing = load_catalog(&mut Fbc::default(), &directory, &options);
             existing.and_then(|existing| existing.members.copy_to(&copy)).map_err(at(&directory))?;
@@ -293,7 +293,8 @@ fn invalid(
             placed.map_err(at(&target))?;
         }
         let shown = directory.to_string_lossy();
-        let LoadedCatalog { fbc, checked } = read(&shown, &Source::Catalog(copy.clone()), &options, Warnings::Off)?;
+        let LoadedCatalog { fbc, checked } =
+            read(&shown, &NamedSource::Catalog(copy.clone()), &options, Warnings::Off)?;
         if let Err(problems) = checked.catalog {
             invalid.push(InvalidDirectory { directory, copy, fbc, problems });
         }

@@ -6,14 +6,14 @@ use fbc::Fbc;
 use legacy::{Database, Error, ManifestConversion, bounded};
 
 use crate::error::SourceError;
-use crate::load::Options;
+use crate::load::SourceOptions;
 
 /// The deprecation notice of database indexes.
 pub const NOTICE: &str = "DEPRECATION NOTICE: sqlite-based catalogs and the commands for them are deprecated; \
                           'opm migrate' converts one to a file-based catalog";
 
 /// Adds the content of a database to `fbc`, without changing the file.
-pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> Result<(), SourceError> {
+pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &SourceOptions<'_>) -> Result<(), SourceError> {
     let progress = options.images.progress();
     progress.warn(NOTICE);
     let manifests = match (options.keep_text, options.migrate) {

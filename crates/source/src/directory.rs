@@ -8,9 +8,9 @@ use fbc::{Fbc, Format, Limits};
 
 use crate::error::{SourceError, at};
 use crate::images::Images;
-use crate::load::{Options, load_database};
-use crate::resolve::{Source, resolve_one};
-use crate::write::{Layout, write};
+use crate::load::{SourceOptions, load_database};
+use crate::resolve::{NamedSource, resolve_one};
+use crate::write::{CatalogLayout, write};
 
 /// The directory of a catalog.
 pub struct CatalogDirectory {
@@ -36,19 +36,19 @@ pub fn directory(reference: &str, images: &Images, limits: &Limits) -> Result<Ca
         return Ok(CatalogDirectory { path: path.to_path_buf(), _made: None });
     }
     match resolve_one(reference, images).map_err(|error| error.named(reference))? {
-        Source::Catalog(file) if file.is_file() => {
+        NamedSource::Catalog(file) if file.is_file() => {
             let made = TempFolder::private("opm-catalog-")?;
             fs::copy(&file, made.path().join(file.file_name().unwrap_or_default())).map_err(at(&file))?;
             Ok(CatalogDirectory { path: made.path().to_path_buf(), _made: Some(made) })
         }
-        Source::Catalog(path) => Ok(CatalogDirectory { path, _made: None }),
-        Source::Bundle(..) => Err(SourceError::Bundle(reference.to_owned())),
-        Source::Database(file) => {
-            let options = Options { keep_text: true, ..Options::catalogs(limits.clone(), images) };
+        NamedSource::Catalog(path) => Ok(CatalogDirectory { path, _made: None }),
+        NamedSource::Bundle(..) => Err(SourceError::Bundle(reference.to_owned())),
+        NamedSource::Database(file) => {
+            let options = SourceOptions { keep_text: true, ..SourceOptions::catalogs(limits.clone(), images) };
             let mut fbc = Fbc::default();
             load_database(&mut fbc, &file, &options).map_err(|error| error.named(reference))?;
             let made = TempFolder::private("opm-catalog-")?;
-            write(&fbc, made.path(), Layout::Catalog(Format::Json))?;
+            write(&fbc, made.path(), CatalogLayout::Catalog(Format::Json))?;
             Ok(CatalogDirectory { path: made.path().to_path_buf(), _made: Some(made) })
         }
     }

@@ -9,7 +9,7 @@ use legacy::{BundleToAdd, Fetch, FetchError};
 
 use crate::container::ContainerTool;
 use crate::error::{SourceError, at};
-use crate::images::{CONFIGS_LABEL, Images, Kind, inside, pinned};
+use crate::images::{CONFIGS_LABEL, ImageKind, Images, inside, pinned};
 
 /// Fetches references. Dropping it removes the unpacked files.
 pub struct Fetcher {
@@ -96,8 +96,8 @@ impl Fetcher {
             ContainerTool::None => {
                 let fetched = self.images.fetch_one(reference)?;
                 let path = match &fetched.kind {
-                    Kind::Database(path) => path,
-                    kind => return Err(missing(matches!(kind, Kind::Catalog(_)))),
+                    ImageKind::Database(path) => path,
+                    kind => return Err(missing(matches!(kind, ImageKind::Catalog(_)))),
                 };
                 self.images.index(&fetched.image, path)?.path
             }

@@ -8,9 +8,9 @@ use fbc::{Fbc, Format, Limits};
 use image::{Digest, Location};
 
 use crate::error::{SourceError, at};
-use crate::images::{Fetched, Images, Kind, UnpackedIndex};
-use crate::load::{Options, load_database};
-use crate::write::{Layout, write};
+use crate::images::{Fetched, ImageKind, Images, UnpackedIndex};
+use crate::load::{SourceOptions, load_database};
+use crate::write::{CatalogLayout, write};
 
 /// Unpacks the catalog of an image, and again whenever its reference resolves to another image.
 pub struct Followed {
@@ -22,7 +22,7 @@ pub struct Followed {
 
 /// What has changed.
 #[derive(Debug)]
-pub enum Polled {
+pub enum FollowedChange {
     /// Nothing.
     Unchanged,
     /// There is another catalog, in this directory.
@@ -56,10 +56,10 @@ impl Followed {
     /// Unpacks the catalog of an image; returns the directories of the image and of its catalog.
     fn unpack(&self, fetched: &Fetched) -> Result<(PathBuf, PathBuf), SourceError> {
         let (path, is_database) = match &fetched.kind {
-            Kind::Catalog(path) => (path, false),
-            Kind::Database(path) => (path, true),
-            Kind::Bundle => return Err(SourceError::BundleImage(self.reference.clone())),
-            Kind::Other(_) => return Err(SourceError::NoCatalogLabel(self.reference.clone())),
+            ImageKind::Catalog(path) => (path, false),
+            ImageKind::Database(path) => (path, true),
+            ImageKind::Bundle => return Err(SourceError::BundleImage(self.reference.clone())),
+            ImageKind::Other(_) => return Err(SourceError::NoCatalogLabel(self.reference.clone())),
         };
         let UnpackedIndex { root, path } = self.images.index(&fetched.image, path)?;
         match if is_database { self.converted(&path) } else { Ok(path) } {
@@ -73,12 +73,12 @@ impl Followed {
 
     /// Converts a database to a file-based catalog next to it.
     fn converted(&self, file: &Path) -> Result<PathBuf, SourceError> {
-        let options = Options { keep_text: true, ..Options::catalogs(self.limits.clone(), &self.images) };
+        let options = SourceOptions { keep_text: true, ..SourceOptions::catalogs(self.limits.clone(), &self.images) };
         let mut fbc = Fbc::default();
         load_database(&mut fbc, file, &options)?;
         let directory = file.with_extension("catalog");
         fs::create_dir(&directory).map_err(at(&directory))?;
-        write(&fbc, &directory, Layout::Catalog(Format::Json))?;
+        write(&fbc, &directory, CatalogLayout::Catalog(Format::Json))?;
         Ok(directory)
     }
 
@@ -86,14 +86,14 @@ impl Followed {
     ///
     /// # Errors
     /// Fails when the image cannot be pulled, or for a local reason.
-    pub fn poll(&self) -> Result<Polled, SourceError> {
+    pub fn poll(&self) -> Result<FollowedChange, SourceError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.digest.is_some() && self.digest()? == state.digest {
-            return Ok(Polled::Unchanged);
+            return Ok(FollowedChange::Unchanged);
         }
         let fetched = self.images.fetch_one(&self.reference)?;
         if state.digest == Some(fetched.image.digest) {
-            return Ok(Polled::Unchanged);
+            return Ok(FollowedChange::Unchanged);
         }
         let unpacked = match self.unpack(&fetched) {
             Err(error) if error.is_transient() => return Err(error),
@@ -107,12 +107,12 @@ impl Followed {
         }
         let (root, catalog) = match unpacked {
             Ok(unpacked) => unpacked,
-            Err(error) => return Ok(Polled::Unusable(error)),
+            Err(error) => return Ok(FollowedChange::Unusable(error)),
         };
         // Remove an older image that was never served.
         let unused = state.newest.replace(root).filter(|unused| Some(unused) != state.served.as_ref());
         unused.iter().for_each(|unused| drop(fs::remove_dir_all(unused)));
-        Ok(Polled::Catalog(catalog))
+        Ok(FollowedChange::Catalog(catalog))
     }
 
     /// Removes the image that was served before: the newest one is served now.

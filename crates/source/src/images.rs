@@ -11,7 +11,7 @@ use fbc::scratch::TempFolder;
 use image::{Client, Environment, Image, LayerFile, Location, Platform, Retries, Store, UnpackLimits};
 
 use crate::error::{SourceError, at};
-use crate::progress::{Progress, Running, Stage};
+use crate::progress::{RunningStage, SourceProgress, SourceStage};
 
 /// The label of a file-based catalog.
 pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
@@ -25,7 +25,7 @@ const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How images are pulled.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct PullSettings {
     /// Whether to use plain HTTP.
     pub use_http: bool,
     /// Whether to skip the verification of certificates.
@@ -48,10 +48,10 @@ pub struct Settings {
     pub environment: Environment,
 }
 
-impl Settings {
+impl PullSettings {
     /// Returns the default settings in an environment.
-    pub fn new(environment: Environment) -> Settings {
-        Settings {
+    pub fn new(environment: Environment) -> PullSettings {
+        PullSettings {
             use_http: false,
             skip_tls_verify: false,
             ca_file: None,
@@ -107,8 +107,8 @@ impl RegistrySettings {
 
 /// Pulls and unpacks images. Creates directories and connections lazily.
 pub struct Images {
-    settings: Settings,
-    progress: Arc<dyn Progress>,
+    settings: PullSettings,
+    progress: Arc<dyn SourceProgress>,
     transfers: Arc<dyn image::TransferProgress>,
     tools: OnceLock<Tools>,
     /// The digests of pulled references.
@@ -135,12 +135,12 @@ pub struct Fetched {
     /// The image.
     pub image: Image,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ImageKind,
 }
 
 /// The kind of an image, from its labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum ImageKind {
     /// An index whose database is at this path.
     Database(String),
     /// A file-based catalog at this path.
@@ -151,23 +151,27 @@ pub enum Kind {
     Other(BTreeMap<String, String>),
 }
 
-impl Kind {
-    fn of(labels: BTreeMap<String, String>) -> Kind {
+impl ImageKind {
+    fn of(labels: BTreeMap<String, String>) -> ImageKind {
         if let Some(path) = labels.get(DATABASE_LABEL) {
-            Kind::Database(path.clone())
+            ImageKind::Database(path.clone())
         } else if let Some(path) = labels.get(CONFIGS_LABEL) {
-            Kind::Catalog(path.clone())
+            ImageKind::Catalog(path.clone())
         } else if labels.contains_key(BUNDLE_LABEL) {
-            Kind::Bundle
+            ImageKind::Bundle
         } else {
-            Kind::Other(labels)
+            ImageKind::Other(labels)
         }
     }
 }
 
 impl Images {
     /// Prepares to pull images; `transfers` receives the events of the client.
-    pub fn new(settings: Settings, progress: Arc<dyn Progress>, transfers: Arc<dyn image::TransferProgress>) -> Images {
+    pub fn new(
+        settings: PullSettings,
+        progress: Arc<dyn SourceProgress>,
+        transfers: Arc<dyn image::TransferProgress>,
+    ) -> Images {
         Images { settings, progress, transfers, tools: OnceLock::new(), digests: Mutex::default() }
     }
 
@@ -177,8 +181,8 @@ impl Images {
     /// # Errors
     /// Fails when the settings cannot be used.
     pub fn in_store(
-        settings: Settings,
-        progress: Arc<dyn Progress>,
+        settings: PullSettings,
+        progress: Arc<dyn SourceProgress>,
         store: Store,
         adjust: impl FnOnce(&mut image::ClientOptions),
     ) -> Result<Images, SourceError> {
@@ -190,12 +194,12 @@ impl Images {
     }
 
     /// Returns the settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &PullSettings {
         &self.settings
     }
 
     /// Returns the receiver of progress and warnings.
-    pub fn progress(&self) -> &dyn Progress {
+    pub fn progress(&self) -> &dyn SourceProgress {
         &*self.progress
     }
 
@@ -228,8 +232,8 @@ impl Images {
     }
 
     /// Shows transfer progress until the returned value is dropped.
-    pub fn show(&self, doing: &'static str) -> Box<dyn Running> {
-        self.progress.start(Stage::Transfer(doing))
+    pub fn show(&self, doing: &'static str) -> Box<dyn RunningStage> {
+        self.progress.start(SourceStage::Transfer(doing))
     }
 
     /// Pulls images concurrently, and returns them in order.
@@ -257,7 +261,7 @@ impl Images {
             }
             fetched.push(
                 image
-                    .map(|image| Fetched { kind: Kind::of(image.labels()), image })
+                    .map(|image| Fetched { kind: ImageKind::of(image.labels()), image })
                     .map_err(|source| SourceError::Pull { reference: (*reference).to_owned(), source }),
             );
         }
@@ -298,7 +302,7 @@ impl Images {
             .iter()
             .map(|(layer, blob)| LayerFile { blob: blob.clone(), media_type: layer.media_type.clone() })
             .collect();
-        let running = self.progress.start(Stage::Unpacking);
+        let running = self.progress.start(SourceStage::Unpacking);
         let advance = |bytes| running.advance(bytes);
         let limits = UnpackLimits::default();
         match only {

@@ -38,16 +38,16 @@ pub use dockerfile::{
 pub use error::{Invalid, SourceError};
 #[cfg(feature = "sqlite")]
 pub use fetch::Fetcher;
-pub use followed::{Followed, Polled};
+pub use followed::{Followed, FollowedChange};
 pub use images::{
-    CONFIGS, CONFIGS_LABEL, Fetched, Images, Kind, RegistrySettings, Settings, UnpackedIndex, data_only_catalog,
-    inside, is_index_from_scratch,
+    CONFIGS, CONFIGS_LABEL, Fetched, ImageKind, Images, PullSettings, RegistrySettings, UnpackedIndex,
+    data_only_catalog, inside, is_index_from_scratch,
 };
 pub use load::{
-    Failed, LoadedCatalog, Options, Rejected, load, load_catalog, load_database, open, read, read_unchecked,
+    Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalog, load_database, open, read, read_unchecked,
 };
-pub use progress::{Progress, Running, Silent, Stage};
-pub use resolve::{Source, is_database, no_source, resolve, resolve_one};
+pub use progress::{NoProgress, RunningStage, SourceProgress, SourceStage};
+pub use resolve::{NamedSource, is_database, no_source, resolve, resolve_one};
 pub use template::{TemplateReferenceError, template_bundles};
-pub use unpack::{Files, UnpackError, UnpackRequest, Unpacked, unpack_directory, unpack_image};
-pub use write::{Layout, write, write_new};
+pub use unpack::{CatalogUnpackError, UnpackReport, UnpackRequest, UnpackedFiles, unpack_directory, unpack_image};
+pub use write::{CatalogLayout, write, write_new};

@@ -14,11 +14,11 @@ use rayon::prelude::*;
 
 use crate::error::{Invalid, SourceError, at};
 use crate::images::Images;
-use crate::progress::Stage;
-use crate::resolve::{Source, resolve, resolve_one};
+use crate::progress::SourceStage;
+use crate::resolve::{NamedSource, resolve, resolve_one};
 
 /// How sources are loaded.
-pub struct Options<'a> {
+pub struct SourceOptions<'a> {
     /// Limits for untrusted input.
     pub limits: Limits,
     /// Pulls images, and receives progress and warnings.
@@ -37,10 +37,10 @@ pub struct Options<'a> {
     pub inspect: Option<&'a Inspect<'a>>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> SourceOptions<'a> {
     /// Returns the options for catalogs whose text is not needed.
-    pub fn catalogs(limits: Limits, images: &'a Images) -> Options<'a> {
-        Options {
+    pub fn catalogs(limits: Limits, images: &'a Images) -> SourceOptions<'a> {
+        SourceOptions {
             limits,
             images,
             catalogs_only: true,
@@ -102,7 +102,7 @@ impl fmt::Display for Failed {
 ///
 /// # Errors
 /// Fails when some cannot be used, and returns what is wrong with each of them.
-pub fn load(references: &[String], options: &Options<'_>) -> Result<Fbc, Box<Rejected>> {
+pub fn load(references: &[String], options: &SourceOptions<'_>) -> Result<Fbc, Box<Rejected>> {
     let names: Vec<&str> = references.iter().map(String::as_str).collect();
     let mut sources = names.iter().copied().zip(resolve(&names, options.images)).peekable();
     let mut fbc = Fbc::default();
@@ -110,22 +110,22 @@ pub fn load(references: &[String], options: &Options<'_>) -> Result<Fbc, Box<Rej
     while let Some((reference, source)) = sources.next() {
         let mut fail = |reference: &str, error| failed.push((reference.to_owned(), Failed::Error(error)));
         match source {
-            Ok(Source::Catalog(path)) if options.directories_only && path.is_file() => {
+            Ok(NamedSource::Catalog(path)) if options.directories_only && path.is_file() => {
                 fail(reference, SourceError::FileType(reference.to_owned()));
             }
-            Ok(Source::Catalog(path)) => match load_catalog(&mut fbc, &path, options) {
+            Ok(NamedSource::Catalog(path)) => match load_catalog(&mut fbc, &path, options) {
                 Ok(loaded) if loaded.problems.is_empty() => {}
                 Ok(loaded) => failed.push((reference.to_owned(), Failed::Problems(loaded.problems))),
                 Err(error) => fail(reference, error.into()),
             },
-            Ok(Source::Bundle(..)) if options.catalogs_only => fail(reference, SourceError::BundleNotAllowed),
-            Ok(Source::Bundle(path, image)) => {
+            Ok(NamedSource::Bundle(..)) if options.catalogs_only => fail(reference, SourceError::BundleNotAllowed),
+            Ok(NamedSource::Bundle(path, image)) => {
                 // There can be hundreds of bundles: render consecutive ones in parallel.
                 let mut together = vec![(reference, path, image)];
                 while let Some((reference, source)) =
-                    sources.next_if(|(_, next)| matches!(next, Ok(Source::Bundle(..))))
+                    sources.next_if(|(_, next)| matches!(next, Ok(NamedSource::Bundle(..))))
                 {
-                    if let Ok(Source::Bundle(path, image)) = source {
+                    if let Ok(NamedSource::Bundle(path, image)) = source {
                         together.push((reference, path, image));
                     }
                 }
@@ -141,7 +141,7 @@ pub fn load(references: &[String], options: &Options<'_>) -> Result<Fbc, Box<Rej
                     }
                 }
             }
-            Ok(Source::Database(path)) => {
+            Ok(NamedSource::Database(path)) => {
                 if let Err(error) = load_database(&mut fbc, &path, options) {
                     fail(reference, error);
                 }
@@ -156,8 +156,8 @@ pub fn load(references: &[String], options: &Options<'_>) -> Result<Fbc, Box<Rej
 ///
 /// # Errors
 /// Fails when the directory or the file cannot be read.
-pub fn load_catalog(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> io::Result<LoadReport> {
-    let running = options.images.progress().start(Stage::Reading);
+pub fn load_catalog(fbc: &mut Fbc, path: &Path, options: &SourceOptions<'_>) -> io::Result<LoadReport> {
+    let running = options.images.progress().start(SourceStage::Reading);
     let load_options = LoadOptions {
         limits: options.limits.clone(),
         keep_text: options.keep_text,
@@ -176,7 +176,7 @@ pub fn load_catalog(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> io::Re
 /// # Errors
 /// Fails when the database cannot be read.
 #[cfg(feature = "sqlite")]
-pub fn load_database(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> Result<(), SourceError> {
+pub fn load_database(fbc: &mut Fbc, path: &Path, options: &SourceOptions<'_>) -> Result<(), SourceError> {
     crate::database::load(fbc, path, options)
 }
 
@@ -185,7 +185,7 @@ pub fn load_database(fbc: &mut Fbc, path: &Path, options: &Options<'_>) -> Resul
 /// # Errors
 /// Always fails.
 #[cfg(not(feature = "sqlite"))]
-pub fn load_database(_: &mut Fbc, path: &Path, _: &Options<'_>) -> Result<(), SourceError> {
+pub fn load_database(_: &mut Fbc, path: &Path, _: &SourceOptions<'_>) -> Result<(), SourceError> {
     Err(SourceError::NoDatabases(path.to_path_buf()))
 }
 
@@ -194,9 +194,9 @@ type BundleOutcome<'a> = (&'a str, Result<(Blob, Vec<String>), SourceError>);
 fn load_bundles<'a>(
     fbc: &Fbc,
     bundles: &[(&'a str, PathBuf, String)],
-    options: &Options<'_>,
+    options: &SourceOptions<'_>,
 ) -> Vec<BundleOutcome<'a>> {
-    let running = options.images.progress().start(Stage::Rendering);
+    let running = options.images.progress().start(SourceStage::Rendering);
     let (image_template, migrate, limits) = (options.image_template, options.migrate, &options.limits);
     bundles
         .par_iter()
@@ -237,9 +237,9 @@ impl LoadedCatalog {
 ///
 /// # Errors
 /// Fails when the name means something else, or the catalog cannot be read. A catalog that breaks rules is returned.
-pub fn open(reference: &str, options: &Options<'_>, warnings: Warnings) -> Result<LoadedCatalog, SourceError> {
+pub fn open(reference: &str, options: &SourceOptions<'_>, warnings: Warnings) -> Result<LoadedCatalog, SourceError> {
     match resolve_one(reference, options.images)? {
-        Source::Bundle(..) => Err(SourceError::NotAnIndex(reference.to_owned())),
+        NamedSource::Bundle(..) => Err(SourceError::NotAnIndex(reference.to_owned())),
         found => read(reference, &found, options, warnings),
     }
 }
@@ -250,8 +250,8 @@ pub fn open(reference: &str, options: &Options<'_>, warnings: Warnings) -> Resul
 /// Fails when the source is a bundle, or cannot be read. A catalog that breaks rules is returned.
 pub fn read(
     reference: &str,
-    found: &Source,
-    options: &Options<'_>,
+    found: &NamedSource,
+    options: &SourceOptions<'_>,
     warnings: Warnings,
 ) -> Result<LoadedCatalog, SourceError> {
     let rules = catalog::inspect(warnings);
@@ -261,7 +261,7 @@ pub fn read(
             look(blob, text, problems);
         }
     };
-    let options = Options { limits: options.limits.clone(), inspect: Some(&inspect), ..*options };
+    let options = SourceOptions { limits: options.limits.clone(), inspect: Some(&inspect), ..*options };
     let (fbc, loaded) = read_unchecked(reference, found, &options)?;
     let checked = catalog::check(&fbc, loaded, warnings);
     Ok(LoadedCatalog { fbc, checked })
@@ -273,13 +273,13 @@ pub fn read(
 /// Fails when the source is a bundle, or cannot be read. Problems with its files are returned.
 pub fn read_unchecked(
     reference: &str,
-    found: &Source,
-    options: &Options<'_>,
+    found: &NamedSource,
+    options: &SourceOptions<'_>,
 ) -> Result<(Fbc, LoadReport), SourceError> {
     let mut fbc = Fbc::default();
     let loaded = match found {
-        Source::Catalog(path) => load_catalog(&mut fbc, path, options).map_err(at(path))?,
-        Source::Database(path) => {
+        NamedSource::Catalog(path) => load_catalog(&mut fbc, path, options).map_err(at(path))?,
+        NamedSource::Database(path) => {
             load_database(&mut fbc, path, options)?;
             let mut loaded = LoadReport::default();
             if let Some(inspect) = options.inspect {
@@ -290,7 +290,7 @@ pub fn read_unchecked(
             }
             loaded
         }
-        Source::Bundle(..) => return Err(SourceError::Bundle(reference.to_owned())),
+        NamedSource::Bundle(..) => return Err(SourceError::Bundle(reference.to_owned())),
     };
     Ok((fbc, loaded))
 }

@@ -1,23 +1,23 @@
 //! What a caller hears while sources are opened.
 
 /// Receives progress and warnings.
-pub trait Progress: Send + Sync {
+pub trait SourceProgress: Send + Sync {
     /// A stage starts. It ends when the returned value is dropped.
-    fn start(&self, stage: Stage) -> Box<dyn Running>;
+    fn start(&self, stage: SourceStage) -> Box<dyn RunningStage>;
 
     /// Something is probably wrong, but not fatal.
     fn warn(&self, warning: &str);
 }
 
 /// A stage that runs.
-pub trait Running: Send + Sync {
+pub trait RunningStage: Send + Sync {
     /// More work is done: bytes, or bundles.
     fn advance(&self, by: u64);
 }
 
 /// What takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum SourceStage {
     /// Images are transferred; the name of the activity is given. The client reports the bytes itself.
     Transfer(&'static str),
     /// Images are unpacked, in bytes.
@@ -30,16 +30,16 @@ pub enum Stage {
 
 /// Ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct NoProgress;
 
-impl Progress for Silent {
-    fn start(&self, _: Stage) -> Box<dyn Running> {
-        Box::new(Silent)
+impl SourceProgress for NoProgress {
+    fn start(&self, _: SourceStage) -> Box<dyn RunningStage> {
+        Box::new(NoProgress)
     }
 
     fn warn(&self, _: &str) {}
 }
 
-impl Running for Silent {
+impl RunningStage for NoProgress {
     fn advance(&self, _: u64) {}
 }

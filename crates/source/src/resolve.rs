@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use image::Location;
 
 use crate::error::SourceError;
-use crate::images::{Fetched, Images, Kind};
+use crate::images::{Fetched, ImageKind, Images};
 
 /// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum NamedSource {
     /// A directory with a file-based catalog, or a single file of one.
     Catalog(PathBuf),
     /// A directory with a bundle, and its image, or an empty string.
@@ -24,8 +24,8 @@ pub enum Source {
 const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Resolves names; pulls images together and unpacks them.
-pub fn resolve(references: &[&str], images: &Images) -> Vec<Result<Source, SourceError>> {
-    let mut found: Vec<Option<Result<Source, SourceError>>> = references.iter().map(|one| local(one)).collect();
+pub fn resolve(references: &[&str], images: &Images) -> Vec<Result<NamedSource, SourceError>> {
+    let mut found: Vec<Option<Result<NamedSource, SourceError>>> = references.iter().map(|one| local(one)).collect();
     let pulled: Vec<&str> = references.iter().zip(&found).filter(|(_, it)| it.is_none()).map(|(one, _)| *one).collect();
     let mut fetched = if pulled.is_empty() { Vec::new() } else { images.fetch(&pulled) }.into_iter();
     for one in found.iter_mut().filter(|one| one.is_none()) {
@@ -38,7 +38,7 @@ pub fn resolve(references: &[&str], images: &Images) -> Vec<Result<Source, Sourc
 ///
 /// # Errors
 /// Fails when nothing has the name, or an image cannot be pulled.
-pub fn resolve_one(reference: &str, images: &Images) -> Result<Source, SourceError> {
+pub fn resolve_one(reference: &str, images: &Images) -> Result<NamedSource, SourceError> {
     match local(reference) {
         Some(found) => found,
         None => unpack(&images.fetch_one(reference)?, images),
@@ -46,7 +46,7 @@ pub fn resolve_one(reference: &str, images: &Images) -> Result<Source, SourceErr
 }
 
 /// Resolves a path; `None` if the reference is not a path.
-fn local(reference: &str) -> Option<Result<Source, SourceError>> {
+fn local(reference: &str) -> Option<Result<NamedSource, SourceError>> {
     let path = Path::new(reference);
     let metadata = path.metadata();
     if metadata.is_err() && Location::is_image(reference) {
@@ -54,11 +54,11 @@ fn local(reference: &str) -> Option<Result<Source, SourceError>> {
     }
     Some(match metadata {
         Ok(metadata) if metadata.is_dir() && fbc::load::is_bundle_dir(path) => {
-            Ok(Source::Bundle(path.into(), String::new()))
+            Ok(NamedSource::Bundle(path.into(), String::new()))
         }
-        Ok(metadata) if metadata.is_dir() => Ok(Source::Catalog(path.into())),
-        Ok(_) if is_database(path) => Ok(Source::Database(path.into())),
-        Ok(metadata) if metadata.is_file() => Ok(Source::Catalog(path.into())),
+        Ok(metadata) if metadata.is_dir() => Ok(NamedSource::Catalog(path.into())),
+        Ok(_) if is_database(path) => Ok(NamedSource::Database(path.into())),
+        Ok(metadata) if metadata.is_file() => Ok(NamedSource::Catalog(path.into())),
         Ok(_) => Err(SourceError::FileType(reference.to_owned())),
         Err(error) => Err(no_source(reference).unwrap_or(SourceError::Io(error))),
     })
@@ -86,15 +86,15 @@ pub fn is_database(path: &Path) -> bool {
 }
 
 /// Unpacks the catalog, database or bundle of an image.
-pub(crate) fn unpack(fetched: &Fetched, images: &Images) -> Result<Source, SourceError> {
+pub(crate) fn unpack(fetched: &Fetched, images: &Images) -> Result<NamedSource, SourceError> {
     let image = &fetched.image;
     let reference = || image.reference.clone();
     match &fetched.kind {
-        Kind::Catalog(path) => Ok(Source::Catalog(images.index(image, path)?.path)),
-        Kind::Database(path) => Ok(Source::Database(images.index(image, path)?.path)),
-        Kind::Bundle => Ok(Source::Bundle(images.unpack_aside(image)?, reference())),
-        Kind::Other(labels) if labels.is_empty() => Err(SourceError::NoLabels(reference())),
-        Kind::Other(labels) => {
+        ImageKind::Catalog(path) => Ok(NamedSource::Catalog(images.index(image, path)?.path)),
+        ImageKind::Database(path) => Ok(NamedSource::Database(images.index(image, path)?.path)),
+        ImageKind::Bundle => Ok(NamedSource::Bundle(images.unpack_aside(image)?, reference())),
+        ImageKind::Other(labels) if labels.is_empty() => Err(SourceError::NoLabels(reference())),
+        ImageKind::Other(labels) => {
             Err(SourceError::OtherLabels { reference: reference(), labels: labels.clone().into_iter().collect() })
         }
     }
@@ -109,12 +109,12 @@ mod tests {
     use image::Environment;
 
     use super::*;
-    use crate::images::Settings;
-    use crate::progress::Silent;
+    use crate::images::PullSettings;
+    use crate::progress::NoProgress;
 
     fn images(folder: &Path) -> Images {
-        let settings = Settings { offline: true, ..Settings::new(Environment::isolated(folder, &[])) };
-        Images::new(settings, Arc::new(Silent), Arc::new(image::NoEvents))
+        let settings = PullSettings { offline: true, ..PullSettings::new(Environment::isolated(folder, &[])) };
+        Images::new(settings, Arc::new(NoProgress), Arc::new(image::NoEvents))
     }
 
     #[test]
@@ -133,10 +133,10 @@ mod tests {
             (resolve_one(path.to_str().unwrap(), &images).map_err(|error| error.to_string()), path)
         };
         for (name, source) in [
-            ("catalog", Source::Catalog as fn(PathBuf) -> Source),
-            ("foo.yaml", Source::Catalog),
-            ("index.db", Source::Database),
-            ("bundle", |path| Source::Bundle(path, String::new())),
+            ("catalog", NamedSource::Catalog as fn(PathBuf) -> NamedSource),
+            ("foo.yaml", NamedSource::Catalog),
+            ("index.db", NamedSource::Database),
+            ("bundle", |path| NamedSource::Bundle(path, String::new())),
         ] {
             let (found, path) = found(name);
             assert_eq!(found, Ok(source(path)), "{name}");

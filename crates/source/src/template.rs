@@ -9,8 +9,8 @@ use rayon::prelude::*;
 
 use crate::error::SourceError;
 use crate::images::{Fetched, Images};
-use crate::progress::Stage;
-use crate::resolve::{Source, unpack};
+use crate::progress::SourceStage;
+use crate::resolve::{NamedSource, unpack};
 
 /// Why a template cannot refer to something.
 #[derive(Debug, thiserror::Error)]
@@ -49,31 +49,33 @@ pub fn template_bundles(
     let pulled = references.iter().zip(&directories).filter(|(_, found)| matches!(found, Ok(None)));
     let pulled: Vec<&str> = pulled.map(|(reference, _)| *reference).collect();
     let mut fetched = if pulled.is_empty() { Vec::new() } else { images.fetch(&pulled) }.into_iter();
-    let found: Vec<(&str, Result<Found, SourceError>)> = references
+    let found: Vec<(&str, Result<BundleLocation, SourceError>)> = references
         .iter()
         .zip(directories)
         .map(|(reference, directory)| {
             let found = match directory {
-                Ok(Some(path)) => Ok(Found::Directory(path)),
+                Ok(Some(path)) => Ok(BundleLocation::Directory(path)),
                 Ok(None) => {
                     let fetched = fetched.next().unwrap_or_else(|| unreachable!("one for each image"));
-                    fetched.map(|fetched| Found::Image(Box::new(fetched)))
+                    fetched.map(|fetched| BundleLocation::Image(Box::new(fetched)))
                 }
                 Err(error) => Err(error.into()),
             };
             (*reference, found)
         })
         .collect();
-    let running = images.progress().start(Stage::Rendering);
+    let running = images.progress().start(SourceStage::Rendering);
     let rendered: Vec<_> = found
         .into_par_iter()
         .with_max_len(1)
         .map(|(reference, found)| {
             let (path, image) = match found? {
-                Found::Directory(path) => (path, ""),
-                Found::Image(fetched) => match unpack(&fetched, images)? {
-                    Source::Bundle(path, _) => (path, reference),
-                    Source::Catalog(_) | Source::Database(_) => return Err(TemplateReferenceError::Catalog.into()),
+                BundleLocation::Directory(path) => (path, ""),
+                BundleLocation::Image(fetched) => match unpack(&fetched, images)? {
+                    NamedSource::Bundle(path, _) => (path, reference),
+                    NamedSource::Catalog(_) | NamedSource::Database(_) => {
+                        return Err(TemplateReferenceError::Catalog.into());
+                    }
                 },
             };
             let options = bundle::Options { image, image_template: None, migrate, limits: limits.clone() };
@@ -92,7 +94,7 @@ pub fn template_bundles(
 }
 
 /// The location of a template's bundle.
-enum Found {
+enum BundleLocation {
     Directory(PathBuf),
     Image(Box<Fetched>),
 }

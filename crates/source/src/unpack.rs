@@ -11,9 +11,9 @@ use fbc::{Fbc, FileId, Limits, Problem, Unportable};
 use image::{ImageReferenceError, Location};
 
 use crate::error::{SourceError, at};
-use crate::images::{CONFIGS_LABEL, Images, Kind, UnpackedIndex};
-use crate::load::{Options, load_catalog, load_database};
-use crate::write::{Layout, write};
+use crate::images::{CONFIGS_LABEL, ImageKind, Images, UnpackedIndex};
+use crate::load::{SourceOptions, load_catalog, load_database};
+use crate::write::{CatalogLayout, write};
 
 /// The rule of files that cannot be read at all, such as dangling links.
 const UNREADABLE: &str = "file-readable";
@@ -26,23 +26,23 @@ pub struct UnpackRequest<'a> {
     /// The directory to write; it appears only when it is complete.
     pub target: &'a Path,
     /// The files to write; defaults to those of the image, or one per package if a file holds several packages.
-    pub files: Option<Files>,
+    pub files: Option<UnpackedFiles>,
     /// Size limits.
     pub limits: Limits,
 }
 
 /// The files to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Files {
+pub enum UnpackedFiles {
     /// The files of the image, unchanged.
     Image,
     /// New files in this layout.
-    New(Layout),
+    New(CatalogLayout),
 }
 
 /// The result of unpacking.
 #[derive(Debug)]
-pub struct Unpacked {
+pub struct UnpackReport {
     /// The digest of the image.
     pub digest: image::Digest,
     /// The path of the catalog in the image.
@@ -55,7 +55,7 @@ pub struct Unpacked {
 
 /// Why an image was not unpacked; there is no directory then.
 #[derive(Debug, thiserror::Error)]
-pub enum UnpackError {
+pub enum CatalogUnpackError {
     /// The image cannot be pulled.
     #[error("error pulling image from remote registry. Error: {0}")]
     Pull(SourceError),
@@ -86,16 +86,16 @@ pub enum UnpackError {
     Source(#[from] SourceError),
 }
 
-impl From<io::Error> for UnpackError {
-    fn from(error: io::Error) -> UnpackError {
-        UnpackError::Source(error.into())
+impl From<io::Error> for CatalogUnpackError {
+    fn from(error: io::Error) -> CatalogUnpackError {
+        CatalogUnpackError::Source(error.into())
     }
 }
 
-impl Fault for UnpackError {
+impl Fault for CatalogUnpackError {
     fn class(&self) -> Class {
         match self {
-            UnpackError::Pull(error) | UnpackError::Source(error) => error.class(),
+            CatalogUnpackError::Pull(error) | CatalogUnpackError::Source(error) => error.class(),
             _ => Class::Refused,
         }
     }
@@ -104,27 +104,31 @@ impl Fault for UnpackError {
 /// Unpacks the catalog of an image to a new directory: its files without those that do not belong to it, or new ones.
 ///
 /// # Errors
-/// Fails as [`UnpackError`] says.
-pub fn unpack_image(request: &UnpackRequest<'_>, images: &Images) -> Result<Unpacked, UnpackError> {
+/// Fails as [`CatalogUnpackError`] says.
+pub fn unpack_image(request: &UnpackRequest<'_>, images: &Images) -> Result<UnpackReport, CatalogUnpackError> {
     let &UnpackRequest { image, target, files, .. } = request;
-    let fetched = images.fetch_one(image).map_err(UnpackError::Pull)?;
+    let fetched = images.fetch_one(image).map_err(CatalogUnpackError::Pull)?;
     let path = match &fetched.kind {
-        Kind::Catalog(path) | Kind::Database(path) => path,
-        Kind::Bundle | Kind::Other(_) => return Err(UnpackError::NoCatalog(image.to_owned())),
+        ImageKind::Catalog(path) | ImageKind::Database(path) => path,
+        ImageKind::Bundle | ImageKind::Other(_) => return Err(CatalogUnpackError::NoCatalog(image.to_owned())),
     };
     let UnpackedIndex { root, path: configs } = images.index(&fetched.image, path)?;
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(at(parent))?;
     let aside = TempFolder::inside(parent, ".opm-unpack-").map_err(at(parent))?;
-    let mut unpacked =
-        Unpacked { digest: fetched.image.digest, path: path.clone(), unreadable: Vec::new(), unportable: Vec::new() };
-    let options = Options { keep_text: true, ..Options::catalogs(request.limits.clone(), images) };
+    let mut unpacked = UnpackReport {
+        digest: fetched.image.digest,
+        path: path.clone(),
+        unreadable: Vec::new(),
+        unportable: Vec::new(),
+    };
+    let options = SourceOptions { keep_text: true, ..SourceOptions::catalogs(request.limits.clone(), images) };
     let mut fbc = Fbc::default();
-    if matches!(fetched.kind, Kind::Database(_)) {
+    if matches!(fetched.kind, ImageKind::Database(_)) {
         let layout = match files {
-            None => Layout::Package,
-            Some(Files::New(layout)) => layout,
-            Some(Files::Image) => return Err(UnpackError::Database),
+            None => CatalogLayout::Package,
+            Some(UnpackedFiles::New(layout)) => layout,
+            Some(UnpackedFiles::Image) => return Err(CatalogUnpackError::Database),
         };
         load_database(&mut fbc, &configs, &options)?;
         write(&fbc, aside.path(), layout)?;
@@ -133,13 +137,13 @@ pub fn unpack_image(request: &UnpackRequest<'_>, images: &Images) -> Result<Unpa
         // A catalog that cannot be read completely can only be copied.
         let whole = loaded.problems.is_empty() && fbc.orphans().next().is_none();
         let layout = match files {
-            Some(Files::Image) => None,
-            Some(Files::New(layout)) if whole => Some(layout),
-            Some(Files::New(_)) => {
+            Some(UnpackedFiles::Image) => None,
+            Some(UnpackedFiles::New(layout)) if whole => Some(layout),
+            Some(UnpackedFiles::New(_)) => {
                 let (image, problems) = (image.to_owned(), loaded.problems);
-                return Err(UnpackError::Problems { image, fbc: Box::new(fbc), problems });
+                return Err(CatalogUnpackError::Problems { image, fbc: Box::new(fbc), problems });
             }
-            None => (whole && holds_several_packages(&fbc)).then_some(Layout::Package),
+            None => (whole && holds_several_packages(&fbc)).then_some(CatalogLayout::Package),
         };
         if let Some(layout) = layout {
             write(&fbc, aside.path(), layout)?;
@@ -165,14 +169,14 @@ fn holds_several_packages(fbc: &Fbc) -> bool {
 ///
 /// # Errors
 /// Fails when the name is not that of an image, or has no last part.
-pub fn unpack_directory(image: &str) -> Result<PathBuf, UnpackError> {
+pub fn unpack_directory(image: &str) -> Result<PathBuf, CatalogUnpackError> {
     let name = match Location::parse(image)? {
         Location::Registry(reference) => reference.repository().rsplit('/').next().map(PathBuf::from),
         Location::Layout { path, .. } | Location::LayoutArchive { path, .. } | Location::DockerArchive { path, .. } => {
             path.file_stem().map(|name| PathBuf::from(format!("{}.unpacked", name.to_string_lossy())))
         }
     };
-    name.filter(|name| !name.as_os_str().is_empty()).ok_or_else(|| UnpackError::NoName(image.to_owned()))
+    name.filter(|name| !name.as_os_str().is_empty()).ok_or_else(|| CatalogUnpackError::NoName(image.to_owned()))
 }
 
 #[cfg(test)]

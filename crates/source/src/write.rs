@@ -17,7 +17,7 @@ const GLOBAL: &str = "__global.json";
 
 /// The files of a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum CatalogLayout {
     /// `<package>/catalog.json` or `.yaml`, and a file at the top for blobs without a package.
     Catalog(Format),
     /// `catalog.json`, with all objects inline.
@@ -32,7 +32,7 @@ pub enum Layout {
 ///
 /// # Errors
 /// Fails when a name cannot be that of a file, or a file cannot be written.
-pub fn write_new(fbc: &Fbc, target: &Path, layout: Layout) -> Result<(), SourceError> {
+pub fn write_new(fbc: &Fbc, target: &Path, layout: CatalogLayout) -> Result<(), SourceError> {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(at(parent))?;
     let aside = TempFolder::inside(parent, ".opm-migrate-").map_err(at(parent))?;
@@ -45,11 +45,11 @@ pub fn write_new(fbc: &Fbc, target: &Path, layout: Layout) -> Result<(), SourceE
 ///
 /// # Errors
 /// Fails when a name cannot be that of a file, or a file cannot be written.
-pub fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Result<(), SourceError> {
+pub fn write(fbc: &Fbc, root: &Path, layout: CatalogLayout) -> Result<(), SourceError> {
     match layout {
-        Layout::Catalog(format) => write_packages(fbc, root, format),
-        Layout::Single => write_whole(fbc, &fbc.in_order(), &root.join("catalog.json")),
-        Layout::Package | Layout::Bundle => write_legacy(fbc, root, layout),
+        CatalogLayout::Catalog(format) => write_packages(fbc, root, format),
+        CatalogLayout::Single => write_whole(fbc, &fbc.in_order(), &root.join("catalog.json")),
+        CatalogLayout::Package | CatalogLayout::Bundle => write_legacy(fbc, root, layout),
     }
 }
 
@@ -80,7 +80,7 @@ fn write_file(fbc: &Fbc, blobs: &[&Blob], path: &Path, format: Format) -> Result
     fbc.write_arranged(blobs, format, Arrangement::Complete, &mut out).map_err(at(path))
 }
 
-fn write_legacy(fbc: &Fbc, root: &Path, layout: Layout) -> Result<(), SourceError> {
+fn write_legacy(fbc: &Fbc, root: &Path, layout: CatalogLayout) -> Result<(), SourceError> {
     let blobs = fbc.in_order();
     for group in blobs.chunk_by(|a, b| a.package == b.package) {
         if group[0].package.is_empty() {
@@ -89,7 +89,7 @@ fn write_legacy(fbc: &Fbc, root: &Path, layout: Layout) -> Result<(), SourceErro
         }
         let package = element(&group[0].package)?;
         let directory = root.join(package);
-        let bundles = if layout == Layout::Bundle { directory.join("bundles") } else { directory.clone() };
+        let bundles = if layout == CatalogLayout::Bundle { directory.join("bundles") } else { directory.clone() };
         fs::create_dir_all(&bundles).map_err(at(&bundles))?;
         let mut file = CatalogFile::create(&directory.join(format!("{package}.json")))?;
         let mut has_objects = false;
@@ -101,7 +101,7 @@ fn write_legacy(fbc: &Fbc, root: &Path, layout: Layout) -> Result<(), SourceErro
             }
             let (json, objects) = bundle(blob, &text, &bundles)?;
             has_objects |= objects;
-            if layout == Layout::Bundle {
+            if layout == CatalogLayout::Bundle {
                 let mut own = CatalogFile::create(&bundles.join(format!("{}.json", element(&blob.name)?)))?;
                 own.add(&json)?;
                 own.finish()?;
@@ -211,14 +211,14 @@ mod tests {
         let limits = fbc::Limits::default();
         let (fbc, csv) = sample();
         for (layout, file, objects) in [
-            (Layout::Single, "catalog.json", None),
-            (Layout::Package, "foo/foo.json", Some("foo/objects/foo.v1")),
-            (Layout::Bundle, "foo/bundles/foo.v1.json", Some("foo/bundles/objects/foo.v1")),
+            (CatalogLayout::Single, "catalog.json", None),
+            (CatalogLayout::Package, "foo/foo.json", Some("foo/objects/foo.v1")),
+            (CatalogLayout::Bundle, "foo/bundles/foo.v1.json", Some("foo/bundles/objects/foo.v1")),
         ] {
             let root = tempfile::tempdir().unwrap();
             write(&fbc, root.path(), layout).unwrap();
             assert!(root.path().join(file).is_file(), "{layout:?}");
-            assert_eq!(root.path().join(GLOBAL).is_file(), layout != Layout::Single);
+            assert_eq!(root.path().join(GLOBAL).is_file(), layout != CatalogLayout::Single);
             if let Some(objects) = objects {
                 assert_eq!(fs::read_dir(root.path().join(objects)).unwrap().count(), 2);
             }
@@ -253,7 +253,7 @@ mod tests {
             fbc.add_generated(&text, &fbc::Limits::default()).unwrap();
         }
         let root = tempfile::tempdir().unwrap();
-        write(&fbc, root.path(), Layout::Package).unwrap();
+        write(&fbc, root.path(), CatalogLayout::Package).unwrap();
         let content =
             |bundle: &str| fs::read_to_string(root.path().join(format!("foo/objects/{bundle}/obj0000.yaml"))).unwrap();
         assert_eq!((content("foo.v1").as_str(), content("foo.v2").as_str()), ("kind: A\n", "{oops"));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use edit::EditError;
 use edit::legacy::{self, LegacyBundle, Overrides};
-use source::Source;
+use source::NamedSource;
 
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags};
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let mut bundles = Vec::new();
     for (name, source) in names.iter().zip(source::resolve(&names, &images)) {
         let (path, image) = match source {
-            Ok(Source::Bundle(path, image)) => (path, if args.pin { images.pulled_name(&image) } else { image }),
+            Ok(NamedSource::Bundle(path, image)) => (path, if args.pin { images.pulled_name(&image) } else { image }),
             Ok(_) => return Err(interpreting(name, "it is a catalog, not a bundle")),
             Err(error) => {
                 return Err(Failure::message(format!("error pulling image \"{name}\" into registry: {error}")));

@@ -10,7 +10,7 @@ use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, Fbc, Problem, path};
 use resolve::input::{CatalogInput, InputReader};
-use source::{Images, Options};
+use source::{Images, SourceOptions};
 
 use super::offline::sources;
 use crate::choice::choice;
@@ -105,7 +105,7 @@ struct Edition {
 fn read(reference: &str, images: &Images, printer: &Printer) -> Result<Edition, Failure> {
     let reader = InputReader::default();
     let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| reader.add(blob, text);
-    let options = Options { inspect: Some(&look), ..Options::catalogs(limits::from_env()?, images) };
+    let options = SourceOptions { inspect: Some(&look), ..SourceOptions::catalogs(limits::from_env()?, images) };
     let found = source::resolve_one(reference, images).map_err(|error| error.named(reference))?;
     let (fbc, loaded) = source::read_unchecked(reference, &found, &options)?;
     if !loaded.problems.is_empty() {

@@ -174,10 +174,10 @@ pub(crate) fn load(
     printer: &Printer,
 ) -> Result<(Fbc, Catalog), Failure> {
     let inspect = catalog::inspect(Warnings::Off);
-    let options = source::Options {
+    let options = source::SourceOptions {
         keep_text: true,
         inspect: Some(&inspect),
-        ..source::Options::catalogs(limits.clone(), images)
+        ..source::SourceOptions::catalogs(limits.clone(), images)
     };
     let names: Vec<String> = references.split(',').map(str::to_owned).collect();
     let fbc = catalogs::load(&names, &options, printer)?;

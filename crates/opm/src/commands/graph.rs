@@ -97,7 +97,8 @@ pub(crate) fn run_alpha(args: &RenderGraphArgs, tls: &TlsFlags, printer: &mut Pr
 
 fn load(flags: &GraphFlags, tls: &TlsFlags, printer: &mut Printer) -> Result<Fbc, Failure> {
     let images = images::open(tls, &flags.pull);
-    let options = source::Options { catalogs_only: false, ..source::Options::catalogs(limits::from_env()?, &images) };
+    let options =
+        source::SourceOptions { catalogs_only: false, ..source::SourceOptions::catalogs(limits::from_env()?, &images) };
     catalogs::load(&flags.sources, &options, printer)
 }
 

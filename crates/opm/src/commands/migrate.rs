@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fbc::Format;
-use source::Layout;
+use source::CatalogLayout;
 
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::exit::Outcome;
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     let target = &args.directory;
     tree::check_empty(target)?;
     let images = images::open(tls, &args.pull);
-    let options = source::Options {
+    let options = source::SourceOptions {
         keep_text: true,
         migrate: args.migrate_level == Some(MigrateLevel::CsvMetadata),
-        ..source::Options::catalogs(limits::from_env()?, &images)
+        ..source::SourceOptions::catalogs(limits::from_env()?, &images)
     };
     let fbc = catalogs::load(std::slice::from_ref(&args.source), &options, printer)?;
     catalogs::warn_of_dropped(&fbc, printer);
-    Ok(source::write_new(&fbc, target, Layout::Catalog(args.output))?)
+    Ok(source::write_new(&fbc, target, CatalogLayout::Catalog(args.output))?)
 }

@@ -51,14 +51,14 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let images = images::open(tls, &args.pull);
     let dropped = DroppedFields::default();
     let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| dropped.count(blob, text);
-    let options = source::Options {
+    let options = source::SourceOptions {
         catalogs_only: false,
         inspect: Some(&inspect),
         keep_text: true,
         migrate: args.migrate || args.migrate_level == Some(MigrateLevel::CsvMetadata),
         image_template: template.as_ref(),
         directories_only: true,
-        ..source::Options::catalogs(limits::from_env()?, &images)
+        ..source::SourceOptions::catalogs(limits::from_env()?, &images)
     };
     let fbc = catalogs::load(&args.sources, &options, printer)?;
     catalogs::warn_of_dropped(&fbc, printer);

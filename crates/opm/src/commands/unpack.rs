@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
-use source::{Files, Layout, UnpackError, UnpackRequest, Unpacked};
+use source::{CatalogLayout, CatalogUnpackError, UnpackReport, UnpackRequest, UnpackedFiles};
 
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
@@ -40,7 +40,7 @@ pub(crate) struct UnpackArgs {
     unpack_dir: Option<PathBuf>,
     /// File layout; defaults to image, or package if a file holds several packages
     #[arg(long, value_name = "LAYOUT", value_parser = layout())]
-    layout: Option<Files>,
+    layout: Option<UnpackedFiles>,
     /// Print the image digest, the catalog path and the output directory
     #[arg(long)]
     debug: bool,
@@ -48,12 +48,12 @@ pub(crate) struct UnpackArgs {
     pull: PullFlags,
 }
 
-fn layout() -> impl TypedValueParser<Value = Files> {
+fn layout() -> impl TypedValueParser<Value = UnpackedFiles> {
     choice([
-        ("image", Files::Image),
-        ("single", Files::New(Layout::Single)),
-        ("package", Files::New(Layout::Package)),
-        ("bundle", Files::New(Layout::Bundle)),
+        ("image", UnpackedFiles::Image),
+        ("single", UnpackedFiles::New(CatalogLayout::Single)),
+        ("package", UnpackedFiles::New(CatalogLayout::Package)),
+        ("bundle", UnpackedFiles::New(CatalogLayout::Bundle)),
     ])
 }
 
@@ -73,18 +73,18 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     unpacked.unreadable.iter().for_each(|message| printer.warning(&format!("left out: {message}")));
     tree::warn_of_unportable(&unpacked.unportable, printer);
     if args.debug {
-        let Unpacked { digest, path, .. } = unpacked;
+        let UnpackReport { digest, path, .. } = unpacked;
         printer.report(&format!("{reference} has the digest {digest} and its catalog at {path}"));
         printer.report(&format!("unpacked to {}", target.display()));
     }
     Ok(())
 }
 
-fn failure(error: UnpackError, printer: &Printer) -> Failure {
+fn failure(error: CatalogUnpackError, printer: &Printer) -> Failure {
     match error {
-        UnpackError::Source(error) => error.into(),
+        CatalogUnpackError::Source(error) => error.into(),
         error => {
-            if let UnpackError::Problems { fbc, problems, .. } = &error {
+            if let CatalogUnpackError::Problems { fbc, problems, .. } = &error {
                 report::show(printer, &report::find(fbc, problems));
             }
             Failure::fault(error)

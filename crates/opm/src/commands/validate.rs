@@ -10,7 +10,7 @@ use fbc::{Blob, Fbc, FileId, Problem, ProblemSeverity};
 use resolve::dependencies;
 use resolve::input::InputReader;
 use serde_json::{Value, json};
-use source::{Images, LoadedCatalog, Options, Source};
+use source::{Images, LoadedCatalog, NamedSource, SourceOptions};
 
 use super::offline::sources;
 
@@ -88,7 +88,7 @@ fn output() -> impl TypedValueParser<Value = Output> {
 pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = images::open(tls, &args.pull);
     let found = open(&args.source, &images)?;
-    let (Source::Catalog(path) | Source::Database(path) | Source::Bundle(path, _)) = &found;
+    let (NamedSource::Catalog(path) | NamedSource::Database(path) | NamedSource::Bundle(path, _)) = &found;
     let warnings = match (args.strict, args.warnings) {
         (true, warnings) => Warnings::Strict { warnings },
         (false, true) => Warnings::On,
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
             reader.add(blob, text);
         }
     };
-    let options = Options { inspect: Some(&look), ..Options::catalogs(limits::from_env()?, &images) };
+    let options = SourceOptions { inspect: Some(&look), ..SourceOptions::catalogs(limits::from_env()?, &images) };
     let LoadedCatalog { fbc, checked } = source::read(&args.source, &found, &options, warnings)?;
     let is_valid = checked.catalog.is_ok();
     let mut problems = checked.into_problems();
@@ -152,10 +152,10 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
 }
 
 /// Finds the catalog. A single file is refused: it can be a part of one.
-fn open(source: &str, images: &Images) -> Result<Source, Failure> {
+fn open(source: &str, images: &Images) -> Result<NamedSource, Failure> {
     let path = Path::new(source);
     if path.is_dir() {
-        return Ok(Source::Catalog(path.into()));
+        return Ok(NamedSource::Catalog(path.into()));
     }
     if path.exists() && !source::is_database(path) {
         let parent = tree::parent(path).display();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fbc::fault::Fault;
 use image::{Judgement, SignatureResult, Verification};
-use source::Settings;
+use source::PullSettings;
 
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags};
@@ -40,7 +40,7 @@ pub(crate) struct VerifyArgs {
 }
 
 pub(crate) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let images = images::with(Settings { policy: args.policy.clone(), ..images::settings(tls, &args.pull) });
+    let images = images::with(PullSettings { policy: args.policy.clone(), ..images::settings(tls, &args.pull) });
     let client = images.client()?;
     let failed = |error: image::Error| {
         let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();

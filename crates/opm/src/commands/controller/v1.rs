@@ -10,7 +10,7 @@ use image::{Location, Reference};
 use serve::catalogs::{self, Catalogs};
 use serve::listen::Address;
 use serve::tls::{POLL_INTERVAL, TlsFiles};
-use source::{CONFIGS_LABEL, Images, Kind, SourceError};
+use source::{CONFIGS_LABEL, ImageKind, Images, SourceError};
 
 use super::{PodFlags, RunArgs};
 use crate::commands::serve::http_address;
@@ -146,7 +146,7 @@ impl CatalogServer for PulledCatalogs {
         // A digest never changes, so a retry cannot help.
         let is_permanent = image.contains('@');
         let refused = |message: String| ServeError { is_permanent, ..transient(message) };
-        let Kind::Catalog(path) = &fetched.kind else {
+        let ImageKind::Catalog(path) = &fetched.kind else {
             return Err(refused(format!("catalog image is missing the required label {CONFIGS_LABEL:?}")));
         };
         let unpacked = images.index(&fetched.image, path).map_err(|error| match error.is_transient() {

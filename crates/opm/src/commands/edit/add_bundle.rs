@@ -1,7 +1,7 @@
 //! `opm edit add-bundle`: adds a bundle to a catalog.
 
 use edit::operations::{AddBundle, add_bundle};
-use source::Source;
+use source::NamedSource;
 
 use super::flags::EditFlags;
 use super::promote::{Edge, EntryArgs};
@@ -52,8 +52,8 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
     let images = images::open(tls, &args.pull);
     let named = |failure: Failure| failure.context(&args.bundle);
     let (directory, image) = match source::resolve_one(&args.bundle, &images).map_err(|error| named(error.into()))? {
-        Source::Bundle(path, image) => (path, if args.pin { images.pulled_name(&image) } else { image }),
-        Source::Catalog(_) | Source::Database(_) => {
+        NamedSource::Bundle(path, image) => (path, if args.pin { images.pulled_name(&image) } else { image }),
+        NamedSource::Catalog(_) | NamedSource::Database(_) => {
             return Err(named(Failure::message(
                 "not a bundle: expected a directory with 'manifests' and 'metadata', or a bundle image",
             )));

@@ -7,7 +7,7 @@ use fbc::json::{JsonLayout, Text};
 use legacy::{OperationError, PackageInfo};
 use serde::Serialize;
 use serde_json::json;
-use source::Source;
+use source::NamedSource;
 
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, PullFlags, TlsFlags, or_latest};
@@ -110,12 +110,12 @@ fn read(args: &IndexFlags, tls: &TlsFlags, printer: &Printer) -> Result<Vec<Pack
     match index_location(args.from_index.as_deref(), args.database.as_deref())? {
         IndexLocation::File(file) => of_file(&file),
         IndexLocation::Image(image) => match source::resolve_one(image, &images)? {
-            Source::Database(file) => of_file(&file),
-            Source::Catalog(_) => {
+            NamedSource::Database(file) => of_file(&file),
+            NamedSource::Catalog(_) => {
                 let (_, catalog) = catalogs::checked(image, false, &images)?;
                 Ok(catalog.packages().iter().map(PackageInfo::from).collect())
             }
-            Source::Bundle(..) => Err(Failure::message(format!("\"{image}\" is a bundle, not an index"))),
+            NamedSource::Bundle(..) => Err(Failure::message(format!("\"{image}\" is a bundle, not an index"))),
         },
     }
 }

@@ -15,7 +15,7 @@ use mirror::request::{CatalogProgram, Request, RequestError, SelectionOptions};
 use mirror::session::Session;
 use mirror::set::write_whole;
 use serde::Serialize;
-use source::{Images, RegistrySettings, Running, Settings};
+use source::{Images, PullSettings, RegistrySettings, RunningStage};
 
 use super::installed;
 use crate::choice::{InvalidValue, choice};
@@ -182,7 +182,7 @@ impl MoveFlags {
     /// Opens a session with one client, which moves images into and out of a store.
     pub(crate) fn open(&self, tls: &TlsFlags, store: Store) -> Result<Run, Failure> {
         let pull = PullFlags { ca_file: self.ca_file.clone(), ..PullFlags::default() };
-        let settings = Settings {
+        let settings = PullSettings {
             insecure_policy: !self.enforce_policy,
             policy: self.policy.clone(),
             registry: self.settings.clone(),
@@ -243,7 +243,7 @@ impl mirror::session::Progress for Face {
         report_missing(missing, &self.printer);
     }
 
-    fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn Running> {
+    fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn RunningStage> {
         Box::new(self.moved.show(doing, bytes))
     }
 }

@@ -7,7 +7,7 @@ use catalog::Warnings;
 use fbc::json::Raw;
 use fbc::{Blob, Problem};
 use resolve::input::{CatalogInput, InputReader};
-use source::{Images, LoadedCatalog, Options};
+use source::{Images, LoadedCatalog, SourceOptions};
 
 use crate::choice::InvalidValue;
 use crate::exit::Failure;
@@ -100,13 +100,13 @@ fn unique(name: String, taken: &mut HashSet<String>) -> String {
 /// Reads and checks one catalog.
 pub(crate) fn read(
     reference: &str,
-    found: &source::Source,
+    found: &source::NamedSource,
     images: &Images,
     printer: &Printer,
 ) -> Result<CatalogInput, Failure> {
     let reader = InputReader::default();
     let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| reader.add(blob, text);
-    let options = Options { inspect: Some(&inspect), ..Options::catalogs(limits::from_env()?, images) };
+    let options = SourceOptions { inspect: Some(&inspect), ..SourceOptions::catalogs(limits::from_env()?, images) };
     let LoadedCatalog { fbc, checked, .. } = source::read(reference, found, &options, Warnings::Off)?;
     if let Err(problems) = checked.catalog {
         report::show(printer, &report::find(&fbc, problems.errors()));

@@ -13,7 +13,7 @@ use fbc::blob::TextBuffer;
 use fbc::fault::{Class, Fault};
 use fbc::{Fbc, Limits};
 use image::{Platform, ProgramError, Reference, find_program};
-use source::{CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, LoadedCatalog, Source, SourceError};
+use source::{CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, LoadedCatalog, NamedSource, SourceError};
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
 use crate::commands::build::Programs;
@@ -211,8 +211,10 @@ impl CatalogBuilder<'_> {
             Index::None => return Ok(fbc),
             Index::Catalog(path, _) | Index::Database(path) | Index::Migrated(path) => path,
         };
-        let options =
-            source::Options { keep_text: true, ..source::Options::catalogs(self.limits.clone(), self.images) };
+        let options = source::SourceOptions {
+            keep_text: true,
+            ..source::SourceOptions::catalogs(self.limits.clone(), self.images)
+        };
         let named = |error: String| Failure::message(format!("index image {image:?}: {error}"));
         let fetched = self.images.fetch_one(image)?;
         let place = self.images.index(&fetched.image, path)?.path;
@@ -375,8 +377,8 @@ impl CatalogBuilder<'_> {
 
     /// Checks a catalog by loading it like the server.
     fn check(&self, directory: &Path, count: usize) -> Outcome {
-        let options = source::Options::catalogs(self.limits.clone(), self.images);
-        let found = Source::Catalog(directory.to_path_buf());
+        let options = source::SourceOptions::catalogs(self.limits.clone(), self.images);
+        let found = NamedSource::Catalog(directory.to_path_buf());
         let LoadedCatalog { fbc, checked } =
             source::read(&directory.to_string_lossy(), &found, &options, catalog::Warnings::Off)?;
         if let Err(problems) = checked.catalog {
