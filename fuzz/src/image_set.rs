@@ -1,11 +1,11 @@
 //! ImageSetConfiguration files: an accepted file can be planned; each problem of a rejected one has a line.
 
-use mirror::imageset::{self, Kind};
+use mirror::imageset::{self, ImageSetKind};
 
 /// Runs the target with one input.
 pub fn run(bytes: &[u8]) {
     let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
-    for kind in [Kind::Mirror, Kind::Delete] {
+    for kind in [ImageSetKind::Mirror, ImageSetKind::Delete] {
         match imageset::read(bytes, kind) {
             Ok(set) => {
                 let again = imageset::read(bytes, kind).expect("parsing again gives the same result");

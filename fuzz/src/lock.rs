@@ -1,13 +1,13 @@
 //! Locks of a mirror, blob lists, and lists of images to remove: encoding and parsing round-trips.
 
-use mirror::destination::Target;
+use mirror::destination::MirrorDestination;
 use mirror::lock::Lock;
-use mirror::resources::{self, Options};
+use mirror::resources::{self, ResourceOptions};
 use mirror::{have, listed};
 
 /// Runs the target with one input.
 pub fn run(bytes: &[u8]) {
-    let target = Target::parse("registry.example.com/mirror", None).expect("a registry");
+    let target = MirrorDestination::parse("registry.example.com/mirror", None).expect("a registry");
     if let Ok(lock) = Lock::read(bytes) {
         let text = lock.to_text();
         let reread = Lock::read(text.as_bytes()).expect("a written lock is parsed");
@@ -24,7 +24,7 @@ pub fn run(bytes: &[u8]) {
             }
         }
         // Files of objects stay inside their directory.
-        if let Ok(objects) = resources::make(&lock, &target, &Options::default()) {
+        if let Ok(objects) = resources::make(&lock, &target, &ResourceOptions::default()) {
             assert!(
                 objects.files.keys().all(|name| !name.starts_with('/') && !name.contains("..")),
                 "{:?}",

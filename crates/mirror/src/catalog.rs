@@ -11,12 +11,12 @@ use source::{CONFIGS, CatalogDirectory, Images, data_only_catalog};
 
 use crate::MirrorError;
 use crate::catalog_image::{Program, decide};
-use crate::imageset::{CatalogRequest, CatalogSource};
+use crate::imageset::{CatalogLocation, CatalogRequest};
 use crate::installed::InstalledBundles;
 use crate::lock::{LockError, LockedCatalog};
-use crate::part::Part;
+use crate::part::CatalogSelection;
 use crate::request::SelectionOptions;
-use crate::session::Session;
+use crate::session::MirrorSession;
 
 /// The limits of a CatalogSource template.
 const TEMPLATE: fbc::yaml::YamlLimits = fbc::yaml::YamlLimits { depth: 64, nodes: 1 << 16, bytes: 1 << 22 };
@@ -27,7 +27,7 @@ const INDEX_LIMIT: u64 = 4 << 20;
 /// An open catalog.
 pub(crate) struct OpenCatalog {
     /// The location.
-    pub(crate) source: CatalogSource,
+    pub(crate) source: CatalogLocation,
     /// Its digest.
     pub(crate) digest: Digest,
     /// Whether it is mirrored unchanged.
@@ -35,7 +35,7 @@ pub(crate) struct OpenCatalog {
     /// The platforms to mirror; empty means all.
     pub(crate) platforms: Vec<Platform>,
     /// The selected part.
-    pub(crate) part: Part,
+    pub(crate) part: CatalogSelection,
     /// The program in its image at the destination.
     pub(crate) program: Program,
     /// A note about that program.
@@ -50,7 +50,7 @@ pub(crate) struct OpenCatalog {
 
 /// What to open.
 struct Opening {
-    source: CatalogSource,
+    source: CatalogLocation,
     platforms: Vec<Platform>,
     full: bool,
     packages: Vec<PackageRequest>,
@@ -75,9 +75,9 @@ impl Opening {
         let wrong = || LockError::CatalogSource(catalog.source.clone());
         let digest: Digest = catalog.digest.parse().map_err(|_| wrong())?;
         let source = match catalog.source.strip_prefix("oci://") {
-            Some(path) => CatalogSource::Layout(path.into()),
+            Some(path) => CatalogLocation::Layout(path.into()),
             None => {
-                CatalogSource::Registry(Reference::parse(&catalog.source).map_err(|_| wrong())?.with_digest(digest))
+                CatalogLocation::Registry(Reference::parse(&catalog.source).map_err(|_| wrong())?.with_digest(digest))
             }
         };
         let packages = catalog.packages.iter().map(|(name, package)| {
@@ -103,7 +103,7 @@ pub(crate) fn open_requested(
     requests: &[CatalogRequest],
     installed: Option<&InstalledBundles>,
     options: &SelectionOptions,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<Vec<OpenCatalog>, MirrorError> {
     let openings = requests.iter().map(|request| Opening::of_request(request, &options.base));
     open_all(openings, installed, options, session)
@@ -116,7 +116,7 @@ pub(crate) fn open_requested(
 pub(crate) fn open_locked(
     catalog: &LockedCatalog,
     options: &SelectionOptions,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<Option<OpenCatalog>, MirrorError> {
     let options = SelectionOptions { with_dependencies: false, ..options.clone() };
     Ok(open_all([Opening::of_lock(catalog)?], None, &options, session)?.pop())
@@ -126,7 +126,7 @@ fn open_all(
     openings: impl IntoIterator<Item = Opening>,
     installed: Option<&InstalledBundles>,
     options: &SelectionOptions,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<Vec<OpenCatalog>, MirrorError> {
     let mut found: Vec<(OpenCatalog, Option<Wanted>)> = Vec::new();
     let mut wrong: Vec<MirrorError> = Vec::new();
@@ -138,9 +138,9 @@ fn open_all(
         }
     }
     if wrong.is_empty() {
-        let mut parts: Vec<(&mut Part, Option<&Wanted>)> =
+        let mut parts: Vec<(&mut CatalogSelection, Option<&Wanted>)> =
             found.iter_mut().map(|(catalog, wanted)| (&mut catalog.part, wanted.as_ref())).collect();
-        let refused = Part::choose(&mut parts);
+        let refused = CatalogSelection::choose(&mut parts);
         for ((catalog, _), reasons) in found.iter().zip(refused) {
             wrong.extend(reasons.into_iter().map(|reason| named(&catalog.source)(MirrorError::Problem(reason))));
         }
@@ -162,8 +162,8 @@ pub(crate) fn named<T: ToString>(source: &T) -> impl Fn(MirrorError) -> MirrorEr
 }
 
 /// Resolves the tag of a catalog to its current digest.
-pub(crate) fn pin(source: &CatalogSource, session: &Session<'_>) -> Result<Option<Digest>, MirrorError> {
-    let CatalogSource::Registry(reference) = source else { return Ok(None) };
+pub(crate) fn pin(source: &CatalogLocation, session: &MirrorSession<'_>) -> Result<Option<Digest>, MirrorError> {
+    let CatalogLocation::Registry(reference) = source else { return Ok(None) };
     session.client.head(reference).map(Some).map_err(|error| named(source)(error.into()))
 }
 
@@ -172,22 +172,23 @@ fn open(
     opening: Opening,
     installed: Option<&InstalledBundles>,
     options: &SelectionOptions,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<(OpenCatalog, Option<Wanted>), MirrorError> {
     let Opening { source, platforms, full, packages, template } = opening;
     let named = named(&source);
     let text = match (&source, pin(&source, session)?) {
-        (CatalogSource::Registry(reference), Some(digest)) => reference.with_digest(digest).to_string(),
-        (CatalogSource::Layout(path), _) => format!("oci:{}", path.display()),
-        (CatalogSource::Registry(reference), None) => reference.to_string(),
+        (CatalogLocation::Registry(reference), Some(digest)) => reference.with_digest(digest).to_string(),
+        (CatalogLocation::Layout(path), _) => format!("oci:{}", path.display()),
+        (CatalogLocation::Registry(reference), None) => reference.to_string(),
     };
     let image = session.images.fetch_one(&text).map_err(|error| named(error.into()))?.image;
     let directory = source::directory(&text, session.images, session.limits)?;
     let reader = installed.map(|_| InputReader::default());
-    let (part, served) = Part::read(directory.path(), session.limits, reader).map_err(|error| match error {
-        MirrorError::Rules(invalid) => MirrorError::InvalidCatalog { catalog: text.clone(), invalid },
-        error => named(error),
-    })?;
+    let (part, served) =
+        CatalogSelection::read(directory.path(), session.limits, reader).map_err(|error| match error {
+            MirrorError::Rules(invalid) => MirrorError::InvalidCatalog { catalog: text.clone(), invalid },
+            error => named(error),
+        })?;
     let template = template.map(|file| read_template(&file)).transpose().map_err(&named)?;
     let mut wanted = Wanted {
         full,

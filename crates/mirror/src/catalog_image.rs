@@ -13,9 +13,9 @@ use source::{CONFIGS, CONFIGS_LABEL};
 
 use crate::MirrorError;
 use crate::catalog::OpenCatalog;
-use crate::imageset::CatalogSource;
+use crate::imageset::CatalogLocation;
 use crate::request::{CatalogProgram, SelectionOptions};
-use crate::session::Session;
+use crate::session::MirrorSession;
 
 /// The maximum size of manifests.
 const MANIFEST_LIMIT: u64 = 4 << 20;
@@ -32,7 +32,7 @@ pub(crate) enum Program {
 }
 
 /// The decision on the program of a filtered catalog.
-pub(crate) struct Decision {
+pub(crate) struct ProgramDecision {
     pub(crate) program: Program,
     /// Why our program, the default, is left out.
     pub(crate) left_out: Option<ProgramRefusal>,
@@ -71,22 +71,22 @@ impl ProgramRefusal {
 /// Fails if our program is requested and cannot run in the image, or the original cannot be built on.
 pub(crate) fn decide(
     original: &ConfigFile,
-    source: &CatalogSource,
+    source: &CatalogLocation,
     platforms: &[Platform],
     options: &SelectionOptions,
-) -> Result<Decision, ProgramRefusal> {
-    let decided = |program| Ok(Decision { program, left_out: None });
+) -> Result<ProgramDecision, ProgramRefusal> {
+    let decided = |program| Ok(ProgramDecision { program, left_out: None });
     match options.program {
         Some(CatalogProgram::Nothing) => decided(Program::Nothing),
         Some(CatalogProgram::Ours) => decided(Program::Ours(ours(platforms, options)?)),
         _ if !original.has_program() => decided(Program::Nothing),
         Some(CatalogProgram::Original) => match source {
-            CatalogSource::Registry(_) => decided(Program::Original),
-            CatalogSource::Layout(_) => Err(ProgramRefusal::NotInRegistry),
+            CatalogLocation::Registry(_) => decided(Program::Original),
+            CatalogLocation::Layout(_) => Err(ProgramRefusal::NotInRegistry),
         },
         None => match ours(platforms, options) {
             Ok(programs) => decided(Program::Ours(programs)),
-            Err(error) => Ok(Decision { program: Program::Nothing, left_out: Some(error.into()) }),
+            Err(error) => Ok(ProgramDecision { program: Program::Nothing, left_out: Some(error.into()) }),
         },
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn build(
     catalog: &OpenCatalog,
     directory: &Path,
     images: &dyn CatalogImages,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<Descriptor, MirrorError> {
     let data = [(Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() }, None)];
     let programs = match &catalog.program {
@@ -125,8 +125,8 @@ pub(crate) fn build(
 }
 
 /// Builds on the original image: replaces its catalog and removes its stale cache.
-fn original(catalog: &OpenCatalog, directory: &Path, session: &Session<'_>) -> Result<Descriptor, MirrorError> {
-    let CatalogSource::Registry(reference) = &catalog.source else {
+fn original(catalog: &OpenCatalog, directory: &Path, session: &MirrorSession<'_>) -> Result<Descriptor, MirrorError> {
+    let CatalogLocation::Registry(reference) = &catalog.source else {
         let refusal = ProgramRefusal::NotInRegistry;
         return Err(MirrorError::Problem(refusal.to_string()));
     };

@@ -6,13 +6,13 @@ use std::path::Path;
 use image::{BlobSource, CatalogImages};
 
 use crate::MirrorError;
-use crate::destination::Target;
+use crate::destination::MirrorDestination;
 use crate::lock::Lock;
-use crate::preflight::{Need, disk_space};
+use crate::preflight::{SpaceNeed, disk_space};
 use crate::push::{PushReport, Ready, sources};
-use crate::request::{Request, SelectionOptions};
-use crate::selection::Selection;
-use crate::session::Session;
+use crate::request::{MirrorRequest, SelectionOptions};
+use crate::selection::MirrorSelection;
+use crate::session::MirrorSession;
 use crate::set::sweep;
 
 /// How a set is copied.
@@ -31,13 +31,13 @@ pub struct CopyOptions<'a> {
 /// Fails when the request cannot be resolved, a check of the registry fails, or the set cannot be recorded. Images that
 /// do not arrive are part of the report.
 pub fn copy(
-    request: Request,
-    target: &Target,
+    request: MirrorRequest,
+    target: &MirrorDestination,
     options: &CopyOptions<'_>,
     images: &dyn CatalogImages,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<(PushReport, Option<Lock>), MirrorError> {
-    let mut selection = Selection::resolve(request, options.selection, session)?;
+    let mut selection = MirrorSelection::resolve(request, options.selection, session)?;
     selection.settle(Vec::new(), options.selection.missing, session)?;
     if !selection.missing.is_empty() {
         let missing = selection.missing;
@@ -50,7 +50,7 @@ pub fn copy(
     let largest = inventory.blobs.values().map(|blob| blob.size).max().unwrap_or_default();
     let all: u64 = inventory.blobs.values().map(|blob| blob.size).sum();
     let bytes = all.min(options.spool.max(largest));
-    disk_space(&[Need { place: options.scratch.to_owned(), bytes }])?;
+    disk_space(&[SpaceNeed { place: options.scratch.to_owned(), bytes }])?;
     let ready = Ready::check(&lock, &inventory, target, &BTreeMap::new(), session)?;
     let supply = BlobSource::Registries { from: sources(&lock, &inventory), spool: options.spool };
     let report = ready.send("copying", all, supply)?;

@@ -2,11 +2,11 @@
 
 use image::{Digest, Reference};
 
-use crate::error::TargetError;
+use crate::error::DestinationError;
 
 /// How a source path maps to a destination path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Layout {
+pub enum PathLayout {
     /// The path of the source without its registry.
     #[default]
     Path,
@@ -16,7 +16,7 @@ pub enum Layout {
 
 /// The destination registry and the path prefix of all repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct MirrorDestination {
     /// The registry, with an optional port.
     pub host: String,
     /// The path prefix of all repositories; may be empty.
@@ -25,20 +25,20 @@ pub struct Target {
     pub max_nested_paths: Option<usize>,
 }
 
-impl Target {
+impl MirrorDestination {
     /// Parses `REGISTRY[/PATH]`, with an optional `docker://`.
     ///
     /// # Errors
     /// Fails when the text has another form.
-    pub fn parse(text: &str, max_nested_paths: Option<usize>) -> Result<Target, TargetError> {
+    pub fn parse(text: &str, max_nested_paths: Option<usize>) -> Result<MirrorDestination, DestinationError> {
         let plain = text.strip_prefix("docker://").unwrap_or(text).trim_end_matches('/');
         let (host, prefix) = plain.split_once('/').unwrap_or((plain, ""));
         let probe = format!("{host}/{}", if prefix.is_empty() { "x" } else { prefix });
         match Reference::parse_name(&probe) {
             Ok(name) if name.tag().is_none() && name.digest().is_none() && name.host() == host => {}
-            _ => return Err(TargetError::Form(text.to_owned())),
+            _ => return Err(DestinationError::Form(text.to_owned())),
         }
-        Ok(Target { host: host.into(), prefix: prefix.into(), max_nested_paths })
+        Ok(MirrorDestination { host: host.into(), prefix: prefix.into(), max_nested_paths })
     }
 
     /// Returns the full path of a repository in the registry.
@@ -54,13 +54,13 @@ impl Target {
     ///
     /// # Errors
     /// Fails when the result is not a valid repository.
-    pub fn repository(&self, path: &str) -> Result<Reference, TargetError> {
+    pub fn repository(&self, path: &str) -> Result<Reference, DestinationError> {
         let name = format!("{}/{}", self.host, self.path(path));
-        Reference::parse_name(&name).map_err(|source| TargetError::Repository { name, source })
+        Reference::parse_name(&name).map_err(|source| DestinationError::Repository { name, source })
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for MirrorDestination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.host)?;
         if self.prefix.is_empty() { Ok(()) } else { write!(f, "/{}", self.prefix) }
@@ -79,11 +79,11 @@ fn nested(path: &str, most: usize) -> String {
 }
 
 /// Returns the destination path of a source.
-pub fn path_of(source: &Reference, layout: Layout) -> String {
+pub fn path_of(source: &Reference, layout: PathLayout) -> String {
     match layout {
-        Layout::Path => source.repository().to_owned(),
+        PathLayout::Path => source.repository().to_owned(),
         // A path cannot contain the colon of a port.
-        Layout::Host => format!("{}/{}", source.host().replace(':', "-").to_lowercase(), source.repository()),
+        PathLayout::Host => format!("{}/{}", source.host().replace(':', "-").to_lowercase(), source.repository()),
     }
 }
 
@@ -115,14 +115,14 @@ mod tests {
 
     #[test]
     fn m21_deep_paths_are_joined_and_none_is_empty() {
-        let target = |text: &str, most| Target::parse(text, most).unwrap();
+        let target = |text: &str, most| MirrorDestination::parse(text, most).unwrap();
         assert_eq!(target("reg.test:5000", None).path("a/b/c"), "a/b/c");
         assert_eq!(target("docker://reg.test/p/q/", None).path("a/b"), "p/q/a/b");
         assert_eq!(target("reg.test/p", Some(3)).path("a/b/c"), "p/a/b-c");
         assert_eq!(target("reg.test", Some(1)).path("a/b/c"), "a-b-c");
         assert_eq!(target("reg.test", Some(2)).path("a/b"), "a/b");
         for text in ["", "reg", "reg.test/UP", "reg.test/a:v1", "http://reg.test", "reg.test/a//b"] {
-            assert!(Target::parse(text, None).is_err(), "{text}");
+            assert!(MirrorDestination::parse(text, None).is_err(), "{text}");
         }
     }
 

@@ -97,7 +97,7 @@ pub enum MirrorError {
     Volume(#[from] VolumeError),
     /// A registry or a repository in it has an invalid name.
     #[error(transparent)]
-    Target(#[from] TargetError),
+    Target(#[from] DestinationError),
     /// The objects for clusters cannot be named, or their template is invalid.
     #[error(transparent)]
     Resource(#[from] ResourceError),
@@ -344,7 +344,7 @@ impl Fault for MirrorError {
 
 /// Why a destination is invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum TargetError {
+pub enum DestinationError {
     /// The text is no registry.
     #[error("{0:?}: expected REGISTRY or REGISTRY/PATH, such as registry.example.com:5000/mirror")]
     Form(String),
@@ -358,7 +358,7 @@ pub enum TargetError {
     },
 }
 
-impl Fault for TargetError {
+impl Fault for DestinationError {
     fn class(&self) -> Class {
         Class::Refused
     }

@@ -17,7 +17,7 @@ const LIMIT: u64 = 256 << 20;
 
 /// The content of the destination.
 #[derive(Debug, Default)]
-pub struct Have {
+pub struct KnownBlobs {
     blobs: BTreeSet<Digest>,
     /// Images of locks with their mirrored platforms; empty means all.
     images: BTreeMap<Digest, Vec<String>>,
@@ -27,21 +27,21 @@ pub struct Have {
 
 /// What a set builds on: blobs at the destination and the sets that brought them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Base {
+pub struct SetBase {
     /// The blobs.
     pub blobs: BTreeSet<Digest>,
     /// The known locks of those sets.
     pub locks: BTreeSet<Digest>,
 }
 
-impl Have {
+impl KnownBlobs {
     /// Reads lists of blobs and locks: `blobs.txt` of a set, the directory of a set, the output of `verify --have`,
     /// `lock.json`.
     ///
     /// # Errors
     /// Fails when a file is none of these.
-    pub fn read(paths: &[PathBuf]) -> Result<Have, MirrorError> {
-        let mut have = Have::default();
+    pub fn read(paths: &[PathBuf]) -> Result<KnownBlobs, MirrorError> {
+        let mut have = KnownBlobs::default();
         for path in paths {
             have.add(path)?;
         }
@@ -77,7 +77,7 @@ impl Have {
 
     /// Returns the blobs of a set that the destination has. A lock names images, so only its images that are also in
     /// this set count.
-    pub fn of(&self, images: &[LockedImage], inventory: &Inventory) -> Base {
+    pub fn of(&self, images: &[LockedImage], inventory: &Inventory) -> SetBase {
         let mut found = self.blobs.clone();
         for (image, parts) in images.iter().zip(&inventory.by_image) {
             let known = |digest: &Digest| match self.images.get(digest) {
@@ -91,7 +91,7 @@ impl Have {
                 found.extend(parts.iter().copied());
             }
         }
-        Base { blobs: found, locks: self.locks.clone() }
+        SetBase { blobs: found, locks: self.locks.clone() }
     }
 }
 

@@ -18,7 +18,7 @@ pub const LIMIT: usize = 4 << 20;
 
 /// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ImageSetProblem {
     /// The line, starting at 1.
     pub line: usize,
     /// The message.
@@ -29,7 +29,7 @@ pub struct Problem {
 
 /// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ImageSetKind {
     /// Content to mirror: `ImageSetConfiguration`.
     Mirror,
     /// Content to delete: `DeleteImageSetConfiguration`.
@@ -53,18 +53,18 @@ pub struct ImageSet {
 
 /// The location of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CatalogSource {
+pub enum CatalogLocation {
     /// A registry.
     Registry(Reference),
     /// An OCI layout directory.
     Layout(PathBuf),
 }
 
-impl std::fmt::Display for CatalogSource {
+impl std::fmt::Display for CatalogLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            CatalogSource::Registry(reference) => reference.fmt(f),
-            CatalogSource::Layout(path) => write!(f, "oci://{}", path.display()),
+            CatalogLocation::Registry(reference) => reference.fmt(f),
+            CatalogLocation::Layout(path) => write!(f, "oci://{}", path.display()),
         }
     }
 }
@@ -73,7 +73,7 @@ impl std::fmt::Display for CatalogSource {
 #[derive(Debug, Clone)]
 pub struct CatalogRequest {
     /// The location.
-    pub source: CatalogSource,
+    pub source: CatalogLocation,
     /// Keeps every bundle, not only heads.
     pub full: bool,
     /// The destination repository.

@@ -9,7 +9,7 @@ use resolve::path::{Start, V0End, V0Path, by_edges, path};
 use resolve::pool::Pool;
 
 use crate::MirrorError;
-use crate::session::Progress;
+use crate::session::MirrorProgress;
 
 /// The installed bundles of a cluster.
 pub struct InstalledBundles {
@@ -50,7 +50,7 @@ impl InstalledBundles {
         catalog: &str,
         source: CatalogInput,
         wanted: &[PackageRequest],
-        progress: &dyn Progress,
+        progress: &dyn MirrorProgress,
     ) -> Result<Vec<PackageRequest>, MirrorError> {
         let objects = &self.objects;
         let sources = [source];

@@ -33,4 +33,4 @@ pub mod set;
 pub mod verify;
 pub mod volume;
 
-pub use error::{MirrorError, ResourceError, TargetError};
+pub use error::{DestinationError, MirrorError, ResourceError};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::MirrorError;
-use crate::destination::Target;
+use crate::destination::MirrorDestination;
 use crate::lock::Role;
 
 /// Maximum size of a list.
@@ -17,7 +17,7 @@ const KIND: &str = "DeleteImageList";
 
 /// An image on a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct ListedImage {
     /// The source of the image.
     pub source: String,
     /// The role of the image.
@@ -25,7 +25,7 @@ pub struct Listed {
 }
 
 /// Writes a list, sorted by image name at the registry.
-pub fn write(images: &BTreeMap<String, Listed>) -> String {
+pub fn write(images: &BTreeMap<String, ListedImage>) -> String {
     let items: Vec<Value> = images
         .iter()
         .map(|(name, listed)| {
@@ -45,7 +45,7 @@ pub fn write(images: &BTreeMap<String, Listed>) -> String {
 ///
 /// # Errors
 /// Fails when the text is not such a list.
-pub fn read(text: &[u8], target: &Target) -> Result<(Vec<Reference>, Vec<String>), MirrorError> {
+pub fn read(text: &[u8], target: &MirrorDestination) -> Result<(Vec<Reference>, Vec<String>), MirrorError> {
     if text.len() as u64 > LIMIT {
         return Err(MirrorError::TooLarge(LIMIT));
     }
@@ -75,14 +75,14 @@ mod tests {
 
     #[test]
     fn a_written_list_is_read_back() {
-        let listed = |source: &str, role| Listed { source: source.into(), role };
+        let listed = |source: &str, role| ListedImage { source: source.into(), role };
         let images = BTreeMap::from([
             ("r.test/m/ns/a:v1".to_owned(), listed("quay.io/ns/a:v1", Role::Bundle)),
             ("r.test/other/b:v1".to_owned(), listed("quay.io/ns/b:v1", Role::Related)),
         ]);
         let text = write(&images);
         assert!(text.starts_with("apiVersion: mirror.openshift.io/v2alpha1\nitems:\n- imageName: quay.io/ns/a:v1\n"));
-        let target = Target::parse("r.test/m", None).unwrap();
+        let target = MirrorDestination::parse("r.test/m", None).unwrap();
         let (names, others) = read(text.as_bytes(), &target).unwrap();
         assert_eq!(names.iter().map(ToString::to_string).collect::<Vec<_>>(), ["r.test/m/ns/a:v1"]);
         assert_eq!(others, ["r.test/other/b:v1"]);

@@ -29,7 +29,7 @@ use crate::lock::LockedPackage;
 const SHOWN: usize = 3;
 
 /// A loaded catalog and its selected part.
-pub(crate) struct Part {
+pub(crate) struct CatalogSelection {
     fbc: Fbc,
     limits: fbc::Limits,
     /// The selected packages, channels and bundles.
@@ -53,7 +53,7 @@ pub(crate) struct Needed {
     pub(crate) bundle: String,
 }
 
-impl Part {
+impl CatalogSelection {
     /// Loads a catalog; everything is selected at first. With a reader, the catalog must be valid, and is also returned as
     /// clusters see it.
     ///
@@ -63,7 +63,7 @@ impl Part {
         root: &Path,
         limits: &fbc::Limits,
         reader: Option<InputReader>,
-    ) -> Result<(Part, Option<CatalogInput>), MirrorError> {
+    ) -> Result<(CatalogSelection, Option<CatalogInput>), MirrorError> {
         let rules = catalog::inspect(catalog::Warnings::Off);
         let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
         let look = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
@@ -97,17 +97,17 @@ impl Part {
         };
         let outline = Outline::new(&fbc);
         let facts = facts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((Part { fbc, limits: limits.clone(), outline, notes: Vec::new(), facts }, served))
+        Ok((CatalogSelection { fbc, limits: limits.clone(), outline, notes: Vec::new(), facts }, served))
     }
 
     /// Selects the requested parts of catalogs that a cluster installs together; without a request, all of a catalog.
     /// Returns the problems of each catalog.
-    pub(crate) fn choose(parts: &mut [(&mut Part, Option<&ImageSetRequest>)]) -> Vec<Vec<String>> {
+    pub(crate) fn choose(parts: &mut [(&mut CatalogSelection, Option<&ImageSetRequest>)]) -> Vec<Vec<String>> {
         let before: Vec<Outline> = parts.iter().map(|(part, _)| part.outline.clone()).collect();
         let mut sides: Vec<image_set::ImageSetCatalog<'_>> = parts
             .iter_mut()
             .map(|(part, request)| {
-                let Part { outline, facts, .. } = &mut **part;
+                let CatalogSelection { outline, facts, .. } = &mut **part;
                 image_set::ImageSetCatalog { outline, request: *request, facts }
             })
             .collect();
@@ -127,14 +127,14 @@ impl Part {
                 Err(refused) => refused.into_iter().map(shown).collect(),
             });
             // Drop the facts of the other bundles, because catalogs are large.
-            let Part { outline, facts, .. } = &mut **part;
+            let CatalogSelection { outline, facts, .. } = &mut **part;
             facts.retain(|(package, bundle), _| {
                 outline.packages.get(package).is_some_and(|package| package.bundles.contains_key(bundle))
             });
             facts.shrink_to_fit();
         }
         if complete && parts.iter().any(|(_, request)| request.is_some()) {
-            let chosen: Vec<&Part> = parts.iter().map(|(part, _)| &**part).collect();
+            let chosen: Vec<&CatalogSelection> = parts.iter().map(|(part, _)| &**part).collect();
             match stranded(&chosen, before, "the mirror") {
                 Ok(notes) => parts.iter_mut().zip(notes).for_each(|((part, _), notes)| part.notes.extend(notes)),
                 Err(error) => problems.iter_mut().for_each(|problems| problems.push(error.to_string())),
@@ -253,7 +253,7 @@ impl Part {
     }
 
     /// Returns the requirements of selected bundles that no bundle of these catalogs provides.
-    pub(crate) fn unmet(parts: &[&Part]) -> BTreeSet<String> {
+    pub(crate) fn unmet(parts: &[&CatalogSelection]) -> BTreeSet<String> {
         image_set::unmet(&parts.iter().map(|part| (&part.outline, &part.facts)).collect::<Vec<_>>())
     }
 
@@ -353,7 +353,7 @@ impl Part {
 
 /// Reports for each catalog the installed bundles that reached the head before, but not with the selected parts, which
 /// clusters use together.
-fn stranded(parts: &[&Part], before: Vec<Outline>, place: &str) -> io::Result<Vec<Vec<String>>> {
+fn stranded(parts: &[&CatalogSelection], before: Vec<Outline>, place: &str) -> io::Result<Vec<Vec<String>>> {
     let mut old_sources = Vec::new();
     let mut old_outlines = Vec::new();
     let mut new_sources = Vec::new();

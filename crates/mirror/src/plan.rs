@@ -6,13 +6,13 @@ use image::{Digest, Reference};
 use serde::Serialize;
 
 use crate::MirrorError;
-use crate::destination::Target;
-use crate::have::Have;
+use crate::destination::MirrorDestination;
+use crate::have::KnownBlobs;
 use crate::lock::{Lock, LockedImage};
-use crate::report::Missing;
-use crate::request::{Request, SelectionOptions};
-use crate::selection::Selection;
-use crate::session::Session;
+use crate::report::MissingImage;
+use crate::request::{MirrorRequest, SelectionOptions};
+use crate::selection::MirrorSelection;
+use crate::session::MirrorSession;
 use crate::set::{Inventory, write_whole};
 
 /// What would be mirrored, and its size.
@@ -28,7 +28,7 @@ pub struct PlanReport {
     /// The part of that which the destination lacks.
     pub bytes_to_fetch: u64,
     /// The missing images.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingImage>,
     /// Whether the lock lacks the missing images: it would be a smaller set that nobody requested.
     #[serde(skip)]
     pub incomplete: bool,
@@ -39,13 +39,13 @@ pub struct PlanReport {
 /// # Errors
 /// Fails when the request cannot be resolved, an image cannot be checked, or the destination is invalid.
 pub fn plan(
-    request: Request,
+    request: MirrorRequest,
     options: &SelectionOptions,
-    have: &Have,
-    target: Option<&Target>,
-    session: &Session<'_>,
+    have: &KnownBlobs,
+    target: Option<&MirrorDestination>,
+    session: &MirrorSession<'_>,
 ) -> Result<PlanReport, MirrorError> {
-    let mut selection = Selection::resolve(request, options, session)?;
+    let mut selection = MirrorSelection::resolve(request, options, session)?;
     let missing = selection.missing.clone();
     selection.settle(Vec::new(), options.missing, session)?;
     if selection.missing.iter().any(|one| one.failed) {
@@ -68,7 +68,7 @@ pub struct Mapping<'a> {
     /// The output directory.
     pub place: &'a Path,
     /// The destination registry.
-    pub target: Option<&'a Target>,
+    pub target: Option<&'a MirrorDestination>,
     /// The set that can already have blobs.
     pub set: Option<&'a Path>,
     /// Whether the images of an index get their own lines.
@@ -104,12 +104,12 @@ impl Mapping<'_> {
 }
 
 /// Formats the mapping line of an image.
-pub fn mapping_line(image: &LockedImage, target: Option<&Target>) -> String {
+pub fn mapping_line(image: &LockedImage, target: Option<&MirrorDestination>) -> String {
     let source = image.source.trim_start_matches("docker://");
     format!("docker://{source}=docker://{}:{}\n", place_of(image, target), image.tag)
 }
 
-fn place_of(image: &LockedImage, target: Option<&Target>) -> String {
+fn place_of(image: &LockedImage, target: Option<&MirrorDestination>) -> String {
     match target {
         Some(target) => format!("{}/{}", target.host, target.path(&image.path)),
         None => image.path.clone(),
@@ -117,7 +117,7 @@ fn place_of(image: &LockedImage, target: Option<&Target>) -> String {
 }
 
 /// Formats the mapping line of an index or signature member, which has no tag.
-fn child_line(image: &LockedImage, target: Option<&Target>, digest: &Digest) -> String {
+fn child_line(image: &LockedImage, target: Option<&MirrorDestination>, digest: &Digest) -> String {
     let source = Reference::parse(image.source.trim_start_matches("docker://")).map(|source| source.name());
     format!("docker://{}@{digest}=docker://{}@{digest}\n", source.unwrap_or_default(), place_of(image, target))
 }

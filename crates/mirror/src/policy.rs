@@ -3,7 +3,7 @@
 use image::{Client, Digest, Reference, StoredImage};
 
 use crate::lock::{Lock, LockedImage, Role};
-use crate::report::Missing;
+use crate::report::MissingImage;
 use crate::verify::missing;
 
 /// Returns a note if the policy has requirements for these images and is not enforced.
@@ -25,7 +25,7 @@ pub(crate) fn is_built(lock: &Lock, image: &LockedImage) -> bool {
 
 /// Returns the images of a set that the policy does not accept. Their signatures must be in the set, as referrers;
 /// manifests and signatures must be in the client's store. Images that the set built itself are not checked.
-pub(crate) fn refused(client: &Client, lock: &Lock) -> Vec<Missing> {
+pub(crate) fn refused(client: &Client, lock: &Lock) -> Vec<MissingImage> {
     let images = lock.images.iter().filter(|image| !is_built(lock, image));
     images.filter_map(|image| accept(client, image).err().map(|cause| missing(image, cause))).collect()
 }

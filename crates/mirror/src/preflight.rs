@@ -9,7 +9,7 @@ use fbc::spelling::size::bytes;
 use image::{BlobPush, BlobSource, Client, Descriptor, Reference, media_type};
 
 use crate::MirrorError;
-use crate::destination::Target;
+use crate::destination::MirrorDestination;
 use crate::lock::Lock;
 use crate::push::{RECORD, empty};
 
@@ -18,7 +18,7 @@ const SCRATCH: &str = "opm-mirror-preflight";
 
 /// A directory and the number of bytes to write there.
 #[derive(Debug, Clone)]
-pub(crate) struct Need {
+pub(crate) struct SpaceNeed {
     /// The directory, which need not exist yet.
     pub place: PathBuf,
     /// The number of bytes.
@@ -47,7 +47,7 @@ pub struct InsufficientSpace {
 ///
 /// # Errors
 /// Fails with the first disk that has too little space.
-pub(crate) fn disk_space(needs: &[Need]) -> Result<(), InsufficientSpace> {
+pub(crate) fn disk_space(needs: &[SpaceNeed]) -> Result<(), InsufficientSpace> {
     let mut disks: BTreeMap<u64, (PathBuf, u64)> = BTreeMap::new();
     for need in needs.iter().filter(|need| need.bytes > 0) {
         let Some(there) = existing(&need.place) else { continue };
@@ -83,7 +83,7 @@ fn existing(place: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Fails with every path that is too long or otherwise invalid.
-pub(crate) fn paths(lock: &Lock, target: &Target) -> Result<(), MirrorError> {
+pub(crate) fn paths(lock: &Lock, target: &MirrorDestination) -> Result<(), MirrorError> {
     let invalid: BTreeSet<String> =
         lock.images.iter().filter_map(|image| Some(target.repository(&image.path).err()?.to_string())).collect();
     match invalid.is_empty() {
@@ -100,7 +100,11 @@ pub(crate) fn paths(lock: &Lock, target: &Target) -> Result<(), MirrorError> {
 ///
 /// # Errors
 /// Fails when blobs exist in other repositories only and cannot be mounted.
-pub(crate) fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<Vec<String>, MirrorError> {
+pub(crate) fn mounts(
+    client: &Client,
+    target: &MirrorDestination,
+    pushes: &[BlobPush],
+) -> Result<Vec<String>, MirrorError> {
     let mountable = pushes.iter().filter(|push| push.mount_from.is_some()).count();
     let several = || pushes.iter().filter(|push| push.to.len() > 1);
     let Some(to) = pushes.iter().find(|it| it.mount_from.is_some()).or(several().next()).and_then(|it| it.to.first())
@@ -126,7 +130,7 @@ pub(crate) fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> R
 ///
 /// # Errors
 /// Fails when it does not.
-pub(crate) fn parts(client: &Client, target: &Target) -> Result<(), MirrorError> {
+pub(crate) fn parts(client: &Client, target: &MirrorDestination) -> Result<(), MirrorError> {
     let scratch = target.repository(SCRATCH)?;
     match mounted(client, target, &scratch)? {
         true => Ok(()),
@@ -135,7 +139,7 @@ pub(crate) fn parts(client: &Client, target: &Target) -> Result<(), MirrorError>
 }
 
 /// Returns whether a repository can mount a blob from the record repository.
-fn mounted(client: &Client, target: &Target, to: &Reference) -> Result<bool, MirrorError> {
+fn mounted(client: &Client, target: &MirrorDestination, to: &Reference) -> Result<bool, MirrorError> {
     let record = target.repository(RECORD)?;
     let blob = empty(&client.options().store)?;
     let sent = client.push_blobs(
@@ -153,7 +157,7 @@ fn mounted(client: &Client, target: &Target, to: &Reference) -> Result<bool, Mir
 ///
 /// # Errors
 /// Fails with every path that is not writable, and the reason.
-pub(crate) fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), MirrorError> {
+pub(crate) fn registry(client: &Client, lock: &Lock, target: &MirrorDestination) -> Result<(), MirrorError> {
     let mut places: BTreeMap<String, Reference> = BTreeMap::new();
     for path in lock.images.iter().map(|image| image.path.as_str()).chain([RECORD]) {
         let repository = target.repository(path)?;
@@ -187,7 +191,7 @@ pub(crate) fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<
 }
 
 /// Checks that a registry accepts an index that lacks some of its images.
-fn sparse(client: &Client, target: &Target) -> Result<(), MirrorError> {
+fn sparse(client: &Client, target: &MirrorDestination) -> Result<(), MirrorError> {
     let store = &client.options().store;
     let absent = Descriptor::of(media_type::OCI_MANIFEST, b"an image that no registry has");
     let index = image::build_index(store, &[absent])?;
@@ -211,7 +215,7 @@ mod tests {
     fn directories_on_one_disk_share_its_space() {
         let dir = tempfile::tempdir().unwrap();
         let free = free(dir.path()).unwrap();
-        let need = |name: &str, bytes| Need { place: dir.path().join(name).join("deep"), bytes };
+        let need = |name: &str, bytes| SpaceNeed { place: dir.path().join(name).join("deep"), bytes };
         assert_eq!(disk_space(&[need("a", 1 << 20), need("b", 1 << 20)]), Ok(()));
         let error = disk_space(&[need("a", free), need("b", free)]).unwrap_err();
         assert!(error.needed == 2 * free && error.free <= error.needed, "{error:?}");

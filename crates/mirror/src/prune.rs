@@ -6,19 +6,19 @@ use image::{Client, Digest, Reference};
 use serde::Serialize;
 
 use crate::MirrorError;
-use crate::destination::Target;
+use crate::destination::MirrorDestination;
 use crate::error::parse_digest;
-use crate::listed::Listed;
+use crate::listed::ListedImage;
 use crate::lock::{self, Lock, LockedImage, Role};
 use crate::push::{RECORD, record_tag};
-use crate::session::Session;
+use crate::session::MirrorSession;
 
 /// The removed images, or those to remove.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PruneReport {
     /// The images, by digest.
-    pub images: BTreeMap<String, Listed>,
+    pub images: BTreeMap<String, ListedImage>,
     /// Images that stay because tags of others need them, with those tags.
     pub foreign: BTreeMap<String, Vec<String>>,
     /// The sets that the registry records; `None` for a list of images.
@@ -56,7 +56,7 @@ pub struct RemovalReport {
 #[derive(Debug, Default)]
 struct Pruning {
     /// The images to delete, by digest.
-    images: BTreeMap<String, Listed>,
+    images: BTreeMap<String, ListedImage>,
     /// The sets whose record is deleted.
     sets: Vec<String>,
     /// Images that foreign tags reach, with those tags.
@@ -71,7 +71,7 @@ struct Pruning {
 ///
 /// # Errors
 /// Fails when the registry does not respond or a record is invalid.
-fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, MirrorError> {
+fn find(client: &Client, target: &MirrorDestination, keep: &[Lock]) -> Result<Pruning, MirrorError> {
     let record = target.repository(RECORD)?;
     let tags = client.tags(&record)?;
     let kept_tags: BTreeSet<String> = keep.iter().map(record_tag).collect();
@@ -84,7 +84,7 @@ fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, Mirr
         places(&lock, target, |repository, digest, tag, image| {
             candidates.own.entry(repository.name()).or_default().insert(tag);
             if !is_kept {
-                let listed = Listed { source: image.source.clone(), role: image.role };
+                let listed = ListedImage { source: image.source.clone(), role: image.role };
                 candidates.add(repository, digest, listed);
             }
         })?;
@@ -100,7 +100,12 @@ fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, Mirr
 ///
 /// # Errors
 /// Fails when the registry does not respond.
-fn find_listed(client: &Client, target: &Target, list: &[Reference], keep: &[Lock]) -> Result<Pruning, MirrorError> {
+fn find_listed(
+    client: &Client,
+    target: &MirrorDestination,
+    list: &[Reference],
+    keep: &[Lock],
+) -> Result<Pruning, MirrorError> {
     let mut pruning = Pruning::default();
     let mut candidates = Candidates::new(target, keep)?;
     for (name, outcome) in list.iter().zip(client.current_digests(list)) {
@@ -112,7 +117,7 @@ fn find_listed(client: &Client, target: &Target, list: &[Reference], keep: &[Loc
         own.extend(name.tag().map(|tag| OwnTag::Of(tag.to_owned(), digest)));
         // The mirror's own tag, for images referenced by digest.
         own.insert(OwnTag::Of(format!("sha256-{}", digest.hex()), digest));
-        candidates.add(name, digest, Listed { source: name.to_string(), role: Role::Additional });
+        candidates.add(name, digest, ListedImage { source: name.to_string(), role: Role::Additional });
     }
     candidates.exclude_reached(client, &mut pruning)?;
     Ok(pruning)
@@ -130,7 +135,7 @@ enum OwnTag {
 /// The images that may be deleted: those of sets that are not kept, unless something else reaches them.
 struct Candidates {
     /// By repository and digest.
-    images: BTreeMap<(String, Digest), (Reference, Listed)>,
+    images: BTreeMap<(String, Digest), (Reference, ListedImage)>,
     /// The tags of the mirror in each repository.
     own: BTreeMap<String, BTreeSet<OwnTag>>,
     /// The images of kept sets in each repository.
@@ -138,7 +143,7 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn new(target: &Target, keep: &[Lock]) -> Result<Candidates, MirrorError> {
+    fn new(target: &MirrorDestination, keep: &[Lock]) -> Result<Candidates, MirrorError> {
         let mut kept: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
         for lock in keep {
             places(lock, target, |repository, digest, _, _| {
@@ -148,7 +153,7 @@ impl Candidates {
         Ok(Candidates { images: BTreeMap::new(), own: BTreeMap::new(), kept })
     }
 
-    fn add(&mut self, repository: &Reference, digest: Digest, listed: Listed) {
+    fn add(&mut self, repository: &Reference, digest: Digest, listed: ListedImage) {
         self.images.insert((repository.name(), digest), (repository.with_digest(digest), listed));
     }
 
@@ -208,10 +213,10 @@ pub struct Unneeded {
 /// # Errors
 /// Fails when the registry does not respond or a record is invalid.
 pub fn find_unneeded(
-    target: &Target,
+    target: &MirrorDestination,
     list: Option<&[Reference]>,
     keep: &[Lock],
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<Unneeded, MirrorError> {
     let pruning = match list {
         None => find(session.client, target, keep)?,
@@ -223,12 +228,12 @@ pub fn find_unneeded(
 
 impl Unneeded {
     /// Returns the images, by digest.
-    pub fn images(&self) -> &BTreeMap<String, Listed> {
+    pub fn images(&self) -> &BTreeMap<String, ListedImage> {
         &self.pruning.images
     }
 
     /// Removes the images and the records of their sets, if `removed`, or only reports them.
-    pub fn prune(self, target: &Target, removed: bool, session: &Session<'_>) -> PruneReport {
+    pub fn prune(self, target: &MirrorDestination, removed: bool, session: &MirrorSession<'_>) -> PruneReport {
         let Unneeded { pruning, sets } = self;
         let failed = if removed { remove(session.client, target, &pruning) } else { BTreeMap::new() };
         PruneReport { images: pruning.images, foreign: pruning.foreign, sets, removed, failed }
@@ -240,10 +245,10 @@ impl Unneeded {
 /// # Errors
 /// Fails when the registry does not respond. Images that cannot be removed are part of the report.
 pub fn remove_listed(
-    target: &Target,
+    target: &MirrorDestination,
     list: &[Reference],
     signatures: bool,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<RemovalReport, MirrorError> {
     let client = session.client;
     let Pruning { images, foreign, absent, .. } = find_listed(client, target, list, &[])?;
@@ -271,7 +276,7 @@ pub fn remove_listed(
 }
 
 /// Deletes images and the records of sets; returns the failures with their reasons.
-fn remove(client: &Client, target: &Target, pruning: &Pruning) -> BTreeMap<String, String> {
+fn remove(client: &Client, target: &MirrorDestination, pruning: &Pruning) -> BTreeMap<String, String> {
     let mut failed = BTreeMap::new();
     let images: Vec<Reference> = pruning.images.keys().filter_map(|image| Reference::parse(image).ok()).collect();
     for (image, outcome) in images.iter().zip(client.remove(&images)) {
@@ -299,7 +304,7 @@ fn remove(client: &Client, target: &Target, pruning: &Pruning) -> BTreeMap<Strin
 /// Visits all images of a set at a registry: repository, digest, tag, and the image of the lock.
 fn places(
     lock: &Lock,
-    target: &Target,
+    target: &MirrorDestination,
     mut found: impl FnMut(&Reference, Digest, OwnTag, &LockedImage),
 ) -> Result<(), MirrorError> {
     for image in &lock.images {

@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::MirrorError;
 use crate::catalog::pin;
-use crate::have::Have;
+use crate::have::KnownBlobs;
 use crate::lock::{Lock, LockedImage};
-use crate::preflight::{self, Need};
-use crate::report::{Cause, Missing, OnMissing, json};
-use crate::request::{Request, SelectionOptions, SetRequest};
-use crate::selection::Selection;
-use crate::session::Session;
+use crate::preflight::{self, SpaceNeed};
+use crate::report::{Cause, MissingImage, OnMissing, json};
+use crate::request::{MirrorRequest, SelectionOptions, SetRequest};
+use crate::selection::MirrorSelection;
+use crate::session::MirrorSession;
 use crate::set::{Inventory, SetDir};
 use crate::verify::by_image;
 use crate::volume::{self, CompleteSet, Written};
@@ -37,7 +37,7 @@ pub struct PullReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_volumes: Option<usize>,
     /// The missing images.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingImage>,
     /// The written volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Written>,
@@ -59,7 +59,7 @@ pub struct PullOptions<'a> {
     /// How its content is selected.
     pub selection: &'a SelectionOptions,
     /// What the other side has.
-    pub have: &'a Have,
+    pub have: &'a KnownBlobs,
     /// The volumes that will be written.
     pub volumes: Option<&'a VolumePlan>,
     /// Whether the policy is enforced, so that all images are checked again.
@@ -77,7 +77,7 @@ impl Pulled {
     ///
     /// # Errors
     /// Fails when a volume cannot be written, or exists with other content.
-    pub fn write_volumes(&self, set: &SetDir, plan: &VolumePlan, have: &Have) -> Result<Written, MirrorError> {
+    pub fn write_volumes(&self, set: &SetDir, plan: &VolumePlan, have: &KnownBlobs) -> Result<Written, MirrorError> {
         let Pulled { lock, inventory } = self;
         let base = have.of(&lock.images, inventory);
         let from = CompleteSet { set, lock, inventory, base: &base };
@@ -92,33 +92,33 @@ impl Pulled {
 /// Fails when the request cannot be resolved, or a file cannot be written. Missing images are part of the report.
 pub fn pull(
     set: &SetDir,
-    request: Request,
+    request: MirrorRequest,
     text: &[u8],
     options: &PullOptions<'_>,
     images: &dyn CatalogImages,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<(PullReport, Option<Pulled>), MirrorError> {
     let pull = Pull { set, options, images, session, hashed: RefCell::default() };
     let earlier = set.lock().ok();
     let is_same = match (&earlier, &request) {
-        (Some(lock), Request::Lock(wanted)) => **wanted == *lock,
-        (Some(lock), Request::Set(request)) => is_current(lock, request, session)?,
+        (Some(lock), MirrorRequest::Lock(wanted)) => **wanted == *lock,
+        (Some(lock), MirrorRequest::Set(request)) => is_current(lock, request, session)?,
         (None, _) => false,
     };
     // The same request and unchanged catalogs give the same selection.
     let request = match earlier {
-        Some(lock) if is_same => Request::Lock(Box::new(lock)),
+        Some(lock) if is_same => MirrorRequest::Lock(Box::new(lock)),
         _ => request,
     };
-    if let Request::Lock(lock) = &request
+    if let MirrorRequest::Lock(lock) = &request
         && is_same
         && let Some((inventory, moved)) = pull.packed(lock)
     {
         let mut report = report(lock, &inventory);
         report.in_volumes = Some(moved);
         let pulled = match request {
-            Request::Lock(lock) => Some(Pulled { lock: *lock, inventory }),
-            Request::Set(_) => None,
+            MirrorRequest::Lock(lock) => Some(Pulled { lock: *lock, inventory }),
+            MirrorRequest::Set(_) => None,
         };
         return Ok((report, pulled));
     }
@@ -140,7 +140,7 @@ fn report(lock: &Lock, inventory: &Inventory) -> PullReport {
 
 /// Returns whether a lock is what a request would give: the request is the same, and the catalogs and additional images
 /// still have their digests.
-fn is_current(lock: &Lock, request: &SetRequest, session: &Session<'_>) -> Result<bool, MirrorError> {
+fn is_current(lock: &Lock, request: &SetRequest, session: &MirrorSession<'_>) -> Result<bool, MirrorError> {
     if lock.request != request.digest().to_string() {
         return Ok(false);
     }
@@ -166,7 +166,7 @@ struct Pull<'a> {
     set: &'a SetDir,
     options: &'a PullOptions<'a>,
     images: &'a dyn CatalogImages,
-    session: &'a Session<'a>,
+    session: &'a MirrorSession<'a>,
     /// The content of the volumes of each lock, which takes long to hash.
     hashed: RefCell<BTreeMap<Digest, BTreeSet<Digest>>>,
 }
@@ -205,12 +205,12 @@ impl Pull<'_> {
     }
 
     /// Fetches the missing blobs of a set to its directory, and returns the set, or what is missing.
-    fn fetch(&self, request: Request, text: &[u8]) -> Result<Result<Pulled, Vec<Missing>>, MirrorError> {
+    fn fetch(&self, request: MirrorRequest, text: &[u8]) -> Result<Result<Pulled, Vec<MissingImage>>, MirrorError> {
         let (set, session) = (self.set, self.session);
         let mut on_missing = self.options.selection.missing;
         // Only blobs of an existing lock can have moved to volumes.
         let mut known = None;
-        if let Request::Lock(lock) = &request {
+        if let MirrorRequest::Lock(lock) = &request {
             if lock.catalogs.iter().all(|catalog| !catalog.image.is_empty()) {
                 // A complete lock is final: its bundles without images were dropped before.
                 on_missing = OnMissing::Fail;
@@ -218,7 +218,7 @@ impl Pull<'_> {
             known = self.drains().then(|| lock.clone());
         }
         let options = SelectionOptions { missing: on_missing, ..self.options.selection.clone() };
-        let mut selection = Selection::resolve(request, &options, session)?;
+        let mut selection = MirrorSelection::resolve(request, &options, session)?;
         let (store, all) = (session.store(), &selection.inventory);
         let mut wanted = all.lacking(store, &selection.images);
         if let Some(lock) = known {
@@ -251,20 +251,20 @@ impl Pull<'_> {
     /// Checks that the disks have space for the missing blobs and the volumes.
     fn check_space(&self, images: &[LockedImage], all: &Inventory, wanted: &[BlobRequest]) -> Result<(), MirrorError> {
         let to_come: u64 = wanted.iter().map(|one| self.left(&one.blob)).sum();
-        let mut needs = vec![Need { place: self.set.root().to_owned(), bytes: to_come }];
+        let mut needs = vec![SpaceNeed { place: self.set.root().to_owned(), bytes: to_come }];
         if let Some(plan) = self.options.volumes {
             let have = self.options.have.of(images, all).blobs;
             let blobs = all.blobs.values().filter(|blob| !have.contains(&blob.digest));
             let bytes: u64 = blobs.map(|blob| blob.size).sum();
             let bytes = if plan.drain { bytes.min(plan.size) } else { bytes };
             let bytes = bytes.saturating_sub(existing_volumes(&plan.directory));
-            needs.push(Need { place: plan.directory.clone(), bytes });
+            needs.push(SpaceNeed { place: plan.directory.clone(), bytes });
         }
         Ok(preflight::disk_space(&needs)?)
     }
 
     /// Builds the catalogs, and writes the lock once the disk has everything that it names.
-    fn finish(&self, mut selection: Selection, text: &[u8]) -> Result<Pulled, MirrorError> {
+    fn finish(&self, mut selection: MirrorSelection, text: &[u8]) -> Result<Pulled, MirrorError> {
         let (set, session) = (self.set, self.session);
         let catalogs = set.own("catalogs");
         if set.lock().is_ok() {
@@ -307,7 +307,7 @@ fn existing_volumes(directory: &Path) -> u64 {
 }
 
 /// Fetches blobs, and returns the errors of those that failed.
-fn fetch_blobs(session: &Session<'_>, wanted: Vec<BlobRequest>) -> HashMap<Digest, Error> {
+fn fetch_blobs(session: &MirrorSession<'_>, wanted: Vec<BlobRequest>) -> HashMap<Digest, Error> {
     if wanted.is_empty() {
         return HashMap::new();
     }

@@ -10,17 +10,17 @@ use image::{
 };
 use serde::Serialize;
 
-use crate::destination::Target;
+use crate::destination::MirrorDestination;
 use crate::error::parse_digest;
 use crate::lock::{Lock, LockedImage, Role};
 use crate::policy;
 use crate::preflight;
-use crate::report::{Cause, Missing};
-use crate::session::Session;
+use crate::report::{Cause, MissingImage};
+use crate::session::MirrorSession;
 use crate::set::{Inventory, MissingManifests, SetDir};
 use crate::verify::{by_image, missing};
 use crate::volume::{VolumeError, Volumes};
-use crate::{MirrorError, TargetError};
+use crate::{DestinationError, MirrorError};
 
 /// The repository that records the sets of a registry.
 pub(crate) const RECORD: &str = "opm-mirror-locks";
@@ -31,7 +31,7 @@ const DOCUMENT_LIMIT: u64 = 4 << 20;
 
 /// The transferred blobs of a push.
 #[derive(Debug, Serialize)]
-pub struct Sent {
+pub struct PushedBlobs {
     /// The number of sent blobs.
     pub blobs: usize,
     /// Their size.
@@ -49,9 +49,9 @@ pub struct PushReport {
     /// The digest of the lock; `None` if images are missing before the lock is made.
     pub lock: Option<String>,
     /// The transferred blobs; `None` if nothing was sent.
-    pub sent: Option<Sent>,
+    pub sent: Option<PushedBlobs>,
     /// What is missing at the registry.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingImage>,
     /// Whether the catalogs are tagged, which is the last step.
     pub complete: bool,
 }
@@ -124,7 +124,7 @@ impl MirrorSet {
     ///
     /// # Errors
     /// Fails when a manifest is missing or damaged.
-    pub fn read(place: SetPlace, session: &Session<'_>) -> Result<MirrorSet, MirrorError> {
+    pub fn read(place: SetPlace, session: &MirrorSession<'_>) -> Result<MirrorSet, MirrorError> {
         let SetPlace { lock, kind } = place;
         let (store, limits) = (session.store(), &session.client.options().limits);
         let volumes = match kind {
@@ -147,7 +147,7 @@ impl MirrorSet {
     }
 
     /// Returns whether the directory or the volumes have a blob.
-    pub(crate) fn has(&self, digest: &Digest, session: &Session<'_>) -> bool {
+    pub(crate) fn has(&self, digest: &Digest, session: &MirrorSession<'_>) -> bool {
         match &self.volumes {
             Some(volumes) => volumes.blobs().contains_key(digest),
             None => session.store().has_name(digest),
@@ -162,7 +162,7 @@ impl MirrorSet {
     }
 
     /// Checks the images against the policy, with the signatures in the set, before anything is sent.
-    fn check_policy(&self, options: &PushOptions<'_>, session: &Session<'_>) -> Result<(), MirrorError> {
+    fn check_policy(&self, options: &PushOptions<'_>, session: &MirrorSession<'_>) -> Result<(), MirrorError> {
         let lock = &self.lock;
         if !options.enforce_policy {
             let sources: Vec<Reference> = lock.images.iter().filter_map(policy::source).collect();
@@ -193,8 +193,8 @@ impl MirrorSet {
     /// in other repositories of the registry.
     fn check_complete(
         &self,
-        target: &Target,
-        session: &Session<'_>,
+        target: &MirrorDestination,
+        session: &MirrorSession<'_>,
     ) -> Result<BTreeMap<Digest, Reference>, MirrorError> {
         let client = session.client;
         let all = blob_pushes(&self.lock, &self.inventory, target)?;
@@ -266,9 +266,9 @@ pub(crate) fn check_expected(lock: &Lock, expected: Option<&str>) -> Result<(), 
 /// part of the report.
 pub fn push(
     set: &MirrorSet,
-    target: &Target,
+    target: &MirrorDestination,
     options: &PushOptions<'_>,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<PushReport, MirrorError> {
     check_expected(&set.lock, options.expected)?;
     set.check_policy(options, session)?;
@@ -282,7 +282,11 @@ pub fn push(
 ///
 /// # Errors
 /// Fails when the registry cannot mount the blobs later, or a blob cannot be sent.
-pub fn push_part(paths: &[PathBuf], target: &Target, session: &Session<'_>) -> Result<PushReport, MirrorError> {
+pub fn push_part(
+    paths: &[PathBuf],
+    target: &MirrorDestination,
+    session: &MirrorSession<'_>,
+) -> Result<PushReport, MirrorError> {
     let volumes = Volumes::open(paths)?;
     preflight::parts(session.client, target)?;
     // Without the lock, the repositories of the blobs are unknown: send all to one repository and mount them later.
@@ -299,7 +303,7 @@ pub fn push_part(paths: &[PathBuf], target: &Target, session: &Session<'_>) -> R
     let running = session.progress.transfer("sending", pushes.iter().map(|push| push.blob.size).sum());
     let sent = session.client.push_blobs(pushes, BlobSource::Files(volumes.blobs().clone()));
     drop(running);
-    let counts = Sent::from(&sent);
+    let counts = PushedBlobs::from(&sent);
     match sent.failed.into_iter().next() {
         Some((digest, source)) => Err(MirrorError::Blob { digest, source }),
         None => {
@@ -309,14 +313,14 @@ pub fn push_part(paths: &[PathBuf], target: &Target, session: &Session<'_>) -> R
     }
 }
 
-impl From<&BlobPushSummary> for Sent {
-    fn from(sent: &BlobPushSummary) -> Sent {
-        Sent { blobs: sent.sent, bytes: sent.bytes, mounted: sent.mounted, present: sent.known }
+impl From<&BlobPushSummary> for PushedBlobs {
+    fn from(sent: &BlobPushSummary) -> PushedBlobs {
+        PushedBlobs { blobs: sent.sent, bytes: sent.bytes, mounted: sent.mounted, present: sent.known }
     }
 }
 
 /// Returns the destination repository of an image.
-fn place(target: &Target, image: &LockedImage) -> Result<Reference, TargetError> {
+fn place(target: &MirrorDestination, image: &LockedImage) -> Result<Reference, DestinationError> {
     target.repository(&image.path)
 }
 
@@ -324,7 +328,11 @@ fn place(target: &Target, image: &LockedImage) -> Result<Reference, TargetError>
 ///
 /// # Errors
 /// Fails when a path is invalid at this registry, or different images have the same destination.
-pub(crate) fn blob_pushes(lock: &Lock, inventory: &Inventory, target: &Target) -> Result<Vec<BlobPush>, MirrorError> {
+pub(crate) fn blob_pushes(
+    lock: &Lock,
+    inventory: &Inventory,
+    target: &MirrorDestination,
+) -> Result<Vec<BlobPush>, MirrorError> {
     preflight::paths(lock, target)?;
     let mut to: BTreeMap<Digest, BTreeMap<String, Reference>> = BTreeMap::new();
     let mut names: BTreeMap<(String, &str), &LockedImage> = BTreeMap::new();
@@ -351,10 +359,10 @@ pub(crate) fn blob_pushes(lock: &Lock, inventory: &Inventory, target: &Target) -
 
 /// A set and a registry that passed the checks.
 pub(crate) struct Ready<'a> {
-    session: &'a Session<'a>,
+    session: &'a MirrorSession<'a>,
     lock: &'a Lock,
     inventory: &'a Inventory,
-    target: &'a Target,
+    target: &'a MirrorDestination,
     blob_pushes: Vec<BlobPush>,
 }
 
@@ -367,9 +375,9 @@ impl<'a> Ready<'a> {
     pub(crate) fn check(
         lock: &'a Lock,
         inventory: &'a Inventory,
-        target: &'a Target,
+        target: &'a MirrorDestination,
         mount_from: &BTreeMap<Digest, Reference>,
-        session: &'a Session<'a>,
+        session: &'a MirrorSession<'a>,
     ) -> Result<Ready<'a>, MirrorError> {
         let mut blob_pushes = blob_pushes(lock, inventory, target)?;
         for push in &mut blob_pushes {
@@ -401,10 +409,10 @@ fn send_all(
     client: &Client,
     lock: &Lock,
     inventory: &Inventory,
-    target: &Target,
+    target: &MirrorDestination,
     blob_pushes: Vec<BlobPush>,
     supply: BlobSource,
-) -> Result<(Sent, Vec<Missing>), MirrorError> {
+) -> Result<(PushedBlobs, Vec<MissingImage>), MirrorError> {
     let delivered = client.push_blobs(blob_pushes, supply);
     let mut failed: BTreeMap<usize, Cause> = BTreeMap::new();
     for (number, parts) in inventory.by_image.iter().enumerate() {
@@ -428,7 +436,7 @@ fn send_all(
 fn send(
     client: &Client,
     lock: &Lock,
-    target: &Target,
+    target: &MirrorDestination,
     numbers: &[usize],
     failed: &mut BTreeMap<usize, Cause>,
 ) -> Result<(), MirrorError> {
@@ -496,7 +504,7 @@ fn note(groups: &[Vec<usize>], outcomes: Vec<Result<(), image::Error>>, failed: 
 /// Fails when the registry does not respond.
 fn elsewhere(
     client: &Client,
-    target: &Target,
+    target: &MirrorDestination,
     blobs: &[Descriptor],
 ) -> Result<BTreeMap<Digest, Reference>, MirrorError> {
     let record = target.repository(RECORD)?;
@@ -522,7 +530,7 @@ fn elsewhere(
 }
 
 /// Records the lock in the registry, to identify the mirror's images later.
-fn record(client: &Client, lock: &Lock, target: &Target) -> Result<(), MirrorError> {
+fn record(client: &Client, lock: &Lock, target: &MirrorDestination) -> Result<(), MirrorError> {
     let store = &client.options().store;
     let text = lock.to_text();
     let (digest, blobs) = record_image(store, &text)?;

@@ -29,7 +29,7 @@ pub enum OnMissing {
 /// A missing image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Missing {
+pub struct MissingImage {
     /// The image, as referenced by its source.
     pub image: String,
     /// The role.
@@ -104,11 +104,11 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-impl Missing {
+impl MissingImage {
     /// Returns an image that is missing for this cause.
-    pub fn new(image: String, source: Option<String>, role: Role, used_by: Vec<String>, cause: Cause) -> Missing {
+    pub fn new(image: String, source: Option<String>, role: Role, used_by: Vec<String>, cause: Cause) -> MissingImage {
         let Cause { text, tries, help, failed, shared } = cause;
-        Missing { image, role, source, cause: text, tries, used_by, help, failed, shared_cause: shared }
+        MissingImage { image, role, source, cause: text, tries, used_by, help, failed, shared_cause: shared }
     }
 
     /// Returns the bundles that need it as package and name.
@@ -121,8 +121,8 @@ impl Missing {
 }
 
 /// Formats images for users, each kind with its number: the missing ones, and those that failed.
-pub fn text(missing: &[Missing]) -> String {
-    let (failed, missing): (Vec<&Missing>, Vec<&Missing>) = missing.iter().partition(|one| one.failed);
+pub fn text(missing: &[MissingImage]) -> String {
+    let (failed, missing): (Vec<&MissingImage>, Vec<&MissingImage>) = missing.iter().partition(|one| one.failed);
     let mut out = String::new();
     if !missing.is_empty() {
         let _ = writeln!(out, "missing images: {}", missing.len());
@@ -136,8 +136,8 @@ pub fn text(missing: &[Missing]) -> String {
 }
 
 /// Formats failures, one line for each cause: a registry that is down fails all its images.
-fn by_cause(out: &mut String, failed: &[&Missing]) {
-    let mut causes: BTreeMap<(&str, Option<&str>), Vec<&Missing>> = BTreeMap::new();
+fn by_cause(out: &mut String, failed: &[&MissingImage]) {
+    let mut causes: BTreeMap<(&str, Option<&str>), Vec<&MissingImage>> = BTreeMap::new();
     for one in failed {
         causes.entry((&one.shared_cause, one.help.as_deref())).or_default().push(one);
     }
@@ -161,9 +161,9 @@ fn by_cause(out: &mut String, failed: &[&Missing]) {
 }
 
 /// Formats missing images by package and bundle; images that no bundle needs come last.
-fn by_bundle(out: &mut String, missing: &[&Missing]) {
-    let mut by_bundle: BTreeMap<(String, String), Vec<&Missing>> = BTreeMap::new();
-    let mut others: Vec<&Missing> = Vec::new();
+fn by_bundle(out: &mut String, missing: &[&MissingImage]) {
+    let mut by_bundle: BTreeMap<(String, String), Vec<&MissingImage>> = BTreeMap::new();
+    let mut others: Vec<&MissingImage> = Vec::new();
     for one in missing {
         let mut bundles = one.bundles().peekable();
         if bundles.peek().is_none() {
@@ -189,7 +189,7 @@ fn by_bundle(out: &mut String, missing: &[&Missing]) {
     }
 }
 
-fn line(out: &mut String, indent: &str, one: &Missing) {
+fn line(out: &mut String, indent: &str, one: &MissingImage) {
     let role = match one.role {
         Role::Bundle => "the bundle itself",
         Role::Related => "a related image",
@@ -206,12 +206,12 @@ fn line(out: &mut String, indent: &str, one: &Missing) {
 }
 
 /// Returns the bundles with missing images.
-pub fn bundles(missing: &[Missing]) -> BTreeSet<(String, String)> {
-    missing.iter().flat_map(Missing::bundles).collect()
+pub fn bundles(missing: &[MissingImage]) -> BTreeSet<(String, String)> {
+    missing.iter().flat_map(MissingImage::bundles).collect()
 }
 
 /// Returns the missing images as JSON.
-pub fn json(missing: &[Missing]) -> String {
+pub fn json(missing: &[MissingImage]) -> String {
     let mut text = serde_json::to_string_pretty(&serde_json::json!({ "missing": missing })).unwrap_or_default();
     text.push('\n');
     text
@@ -226,7 +226,7 @@ mod tests {
         let missing = |image: &str, role, used_by: &[&str], help: Option<&str>| {
             let tries = if help.is_some() { 15 } else { 1 };
             let cause = Cause { tries, help: help.map(str::to_owned), ..Cause::from("manifest unknown".to_owned()) };
-            Missing::new(image.into(), None, role, used_by.iter().map(|user| (*user).to_owned()).collect(), cause)
+            MissingImage::new(image.into(), None, role, used_by.iter().map(|user| (*user).to_owned()).collect(), cause)
         };
         let all = [
             missing("q.io/a:v1", Role::Related, &["etcd/etcd.v1", "etcd/etcd.v2"], None),
@@ -259,9 +259,9 @@ mod tests {
                 ..Cause::from(format!("dial tcp {host}: connection refused"))
             };
             let image = format!("{host}/ns/image{number}:v1");
-            Missing::new(image, None, Role::Related, vec![format!("etcd/etcd.v{number}")], cause)
+            MissingImage::new(image, None, Role::Related, vec![format!("etcd/etcd.v{number}")], cause)
         };
-        let mut all: Vec<Missing> = (0..24).map(|number| failed(number, "a.test")).collect();
+        let mut all: Vec<MissingImage> = (0..24).map(|number| failed(number, "a.test")).collect();
         all.extend((0..3).map(|number| failed(number, "b.test")));
         insta::assert_snapshot!(text(&all), @r"
         failed images: 27

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use image::{Digest, Hasher, Platform};
 
-use crate::destination::Layout;
-use crate::imageset::{self, ImageSet, Kind, Problem};
+use crate::destination::PathLayout;
+use crate::imageset::{self, ImageSet, ImageSetKind, ImageSetProblem};
 use crate::installed::InstalledBundles;
 use crate::lock::{Lock, LockError};
 use crate::report::OnMissing;
 
 /// What is to be mirrored.
-pub enum Request {
+pub enum MirrorRequest {
     /// An image set.
     Set(Box<SetRequest>),
     /// The lock of an earlier run.
@@ -53,7 +53,7 @@ pub struct SelectionOptions {
     /// Whether channel heads skip the bundles that the selection strands.
     pub bridge: bool,
     /// How a source path maps to a destination path.
-    pub layout: Layout,
+    pub layout: PathLayout,
     /// The directory of the file, which templates are relative to.
     pub base: PathBuf,
     /// Unsupported parts of the file to ignore.
@@ -74,11 +74,11 @@ pub struct SelectionOptions {
 
 /// Why a file is no request.
 #[derive(Debug)]
-pub enum RequestError {
+pub enum MirrorRequestError {
     /// It is an invalid lock.
     Lock(LockError),
     /// It is an invalid image set.
-    Set(Vec<Problem>),
+    Set(Vec<ImageSetProblem>),
 }
 
 impl SelectionOptions {
@@ -110,22 +110,22 @@ impl SelectionOptions {
     }
 }
 
-impl Request {
+impl MirrorRequest {
     /// Parses a file.
     ///
     /// # Errors
     /// Fails with all problems of an image set, or the first one of a lock.
-    pub fn parse(text: &[u8], options: &SelectionOptions) -> Result<Request, RequestError> {
+    pub fn parse(text: &[u8], options: &SelectionOptions) -> Result<MirrorRequest, MirrorRequestError> {
         if is_lock(text) {
-            return Lock::read(text).map(|lock| Request::Lock(Box::new(lock))).map_err(RequestError::Lock);
+            return Lock::read(text).map(|lock| MirrorRequest::Lock(Box::new(lock))).map_err(MirrorRequestError::Lock);
         }
-        let set = SetRequest::parse(text, Kind::Mirror, options).map_err(RequestError::Set)?;
-        Ok(Request::Set(Box::new(set)))
+        let set = SetRequest::parse(text, ImageSetKind::Mirror, options).map_err(MirrorRequestError::Set)?;
+        Ok(MirrorRequest::Set(Box::new(set)))
     }
 
     /// Restricts an image set to what the installed bundles of a cluster need. A lock is selected already.
     pub fn restrict(&mut self, installed: InstalledBundles) {
-        if let Request::Set(request) = self {
+        if let MirrorRequest::Set(request) = self {
             request.hasher.update(&installed.request());
             request.installed = Some(installed);
         }
@@ -134,8 +134,8 @@ impl Request {
     /// Returns the size of archives in bytes, if the file sets it.
     pub fn archive_size(&self) -> Option<u64> {
         match self {
-            Request::Set(request) => request.set.archive_size.map(|size| size.saturating_mul(1 << 30)),
-            Request::Lock(_) => None,
+            MirrorRequest::Set(request) => request.set.archive_size.map(|size| size.saturating_mul(1 << 30)),
+            MirrorRequest::Lock(_) => None,
         }
     }
 }
@@ -145,11 +145,15 @@ impl SetRequest {
     ///
     /// # Errors
     /// Fails with all problems, or with all parts that are not supported and not skipped.
-    pub fn parse(text: &[u8], kind: Kind, options: &SelectionOptions) -> Result<SetRequest, Vec<Problem>> {
+    pub fn parse(
+        text: &[u8],
+        kind: ImageSetKind,
+        options: &SelectionOptions,
+    ) -> Result<SetRequest, Vec<ImageSetProblem>> {
         let set = imageset::read(text, kind)?;
         let kept = set.unsupported.iter().filter(|(part, _)| !options.skip.iter().any(|skip| skip == part));
-        let unsupported: Vec<Problem> = kept
-            .map(|(part, line)| Problem {
+        let unsupported: Vec<ImageSetProblem> = kept
+            .map(|(part, line)| ImageSetProblem {
                 line: *line,
                 message: format!("{part} is not supported"),
                 help: Some(format!("--skip {part} ignores it; mirror it with another tool")),

@@ -11,12 +11,12 @@ use image::Reference;
 use serde_json::{Value, json};
 
 use crate::ResourceError;
-use crate::destination::Target;
+use crate::destination::MirrorDestination;
 use crate::lock::{Lock, LockedCatalog, LockedImage, Role};
 
 /// How the objects are written.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct ResourceOptions {
     /// The names of catalog objects, by catalog source or destination path.
     pub names: Vec<(String, String)>,
     /// Writes each object to its own file.
@@ -38,7 +38,7 @@ pub struct Resources {
 
 /// A source prefix and its mirror.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Scope {
+struct MirroredPrefix {
     source: String,
     mirror: String,
 }
@@ -47,7 +47,7 @@ struct Scope {
 ///
 /// # Errors
 /// Fails when clusters would reject the name of an object.
-pub fn make(lock: &Lock, target: &Target, options: &Options) -> Result<Resources, ResourceError> {
+pub fn make(lock: &Lock, target: &MirrorDestination, options: &ResourceOptions) -> Result<Resources, ResourceError> {
     let mut resources = Resources::default();
     let images: Vec<(&LockedImage, Reference)> = lock
         .images
@@ -62,7 +62,7 @@ pub fn make(lock: &Lock, target: &Target, options: &Options) -> Result<Resources
         let mut documents = Vec::new();
         for category in ["generic", "operator"] {
             let own = images.iter().filter(|(image, source)| category_of(image) == category && wants(source));
-            let scopes: BTreeSet<Scope> = own.map(|(image, source)| scope(image, source, target)).collect();
+            let scopes: BTreeSet<MirroredPrefix> = own.map(|(image, source)| scope(image, source, target)).collect();
             if scopes.is_empty() {
                 continue;
             }
@@ -99,21 +99,21 @@ fn category_of(image: &LockedImage) -> &'static str {
 }
 
 /// Returns the scope of an image: source and destination without their common path suffix.
-fn scope(image: &LockedImage, source: &Reference, target: &Target) -> Scope {
+fn scope(image: &LockedImage, source: &Reference, target: &MirrorDestination) -> MirroredPrefix {
     let mirror = target.path(&image.path);
     let repository = source.repository();
     let same = mirror == repository || mirror.ends_with(&format!("/{repository}"));
     if target.max_nested_paths.is_some() || !same {
-        return Scope { source: source.name(), mirror: format!("{}/{mirror}", target.host) };
+        return MirroredPrefix { source: source.name(), mirror: format!("{}/{mirror}", target.host) };
     }
     let without_last = |path: &str| path.rsplit_once('/').map(|(front, _)| format!("/{front}")).unwrap_or_default();
-    Scope {
+    MirroredPrefix {
         source: format!("{}{}", source.host(), without_last(repository)),
         mirror: format!("{}{}", target.host, without_last(&mirror)),
     }
 }
 
-fn by_source(scopes: &BTreeSet<Scope>) -> BTreeMap<&str, Vec<&str>> {
+fn by_source(scopes: &BTreeSet<MirroredPrefix>) -> BTreeMap<&str, Vec<&str>> {
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for scope in scopes {
         found.entry(&scope.source).or_default().push(&scope.mirror);
@@ -138,7 +138,12 @@ fn yaml(document: &Value) -> String {
     format!("---\n{}", fbc::yaml::document(Text::from(document).raw()))
 }
 
-fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &Options) -> Result<(), ResourceError> {
+fn catalogs(
+    resources: &mut Resources,
+    lock: &Lock,
+    target: &MirrorDestination,
+    options: &ResourceOptions,
+) -> Result<(), ResourceError> {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for catalog in &lock.catalogs {
         let name = name_of(catalog, &mut taken, options, &mut resources.notes)?;
@@ -212,7 +217,7 @@ fn from_template(spec: &mut Value, template: &Value) {
 fn name_of(
     catalog: &LockedCatalog,
     taken: &mut BTreeSet<String>,
-    options: &Options,
+    options: &ResourceOptions,
     notes: &mut Vec<String>,
 ) -> Result<String, ResourceError> {
     let chosen = options.names.iter().find(|(of, _)| *of == catalog.source || *of == catalog.path);

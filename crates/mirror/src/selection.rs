@@ -8,19 +8,19 @@ use image::{CatalogImages, Client, Digest, Location, Parts, Platform, Reference,
 
 use crate::MirrorError;
 use crate::catalog::{self, OpenCatalog, named};
-use crate::destination::{Layout, path_of, tag_of};
-use crate::imageset::{CatalogRequest, CatalogSource, ImageSet};
+use crate::destination::{PathLayout, path_of, tag_of};
+use crate::imageset::{CatalogLocation, CatalogRequest, ImageSet};
 use crate::lock::{LeftOut, Lock, LockError, LockedCatalog, LockedImage, LockedReferrer, Role};
-use crate::part::Part;
+use crate::part::CatalogSelection;
 use crate::policy;
-use crate::report::{self, Cause, Missing, OnMissing};
-use crate::request::{Request, SelectionOptions, SetRequest};
-use crate::session::Session;
+use crate::report::{self, Cause, MissingImage, OnMissing};
+use crate::request::{MirrorRequest, SelectionOptions, SetRequest};
+use crate::session::MirrorSession;
 use crate::set::Inventory;
 use crate::verify::missing as missing_image;
 
 /// Catalogs cut to a request, and the images they need, as far as these are available.
-pub struct Selection {
+pub struct MirrorSelection {
     /// The digest of the request.
     request: Digest,
     catalogs: Vec<SelectedCatalog>,
@@ -30,7 +30,7 @@ pub struct Selection {
     pub(crate) inventory: Inventory,
     left_out: Vec<LeftOut>,
     /// Unavailable content.
-    pub(crate) missing: Vec<Missing>,
+    pub(crate) missing: Vec<MissingImage>,
 }
 
 /// A selected catalog.
@@ -40,19 +40,19 @@ struct SelectedCatalog {
     open: Option<OpenCatalog>,
 }
 
-impl Selection {
+impl MirrorSelection {
     /// Opens catalogs and resolves images. Manifests go to the store of the session.
     ///
     /// # Errors
     /// Fails when a catalog cannot be opened or selected from, or different images have the same destination.
     pub fn resolve(
-        request: Request,
+        request: MirrorRequest,
         options: &SelectionOptions,
-        session: &Session<'_>,
-    ) -> Result<Selection, MirrorError> {
+        session: &MirrorSession<'_>,
+    ) -> Result<MirrorSelection, MirrorError> {
         match request {
-            Request::Set(request) => Selection::of_set(&request, options, session),
-            Request::Lock(lock) => Selection::of_lock(*lock, options, session),
+            MirrorRequest::Set(request) => MirrorSelection::of_set(&request, options, session),
+            MirrorRequest::Lock(lock) => MirrorSelection::of_lock(*lock, options, session),
         }
     }
 
@@ -60,11 +60,11 @@ impl Selection {
     pub(crate) fn of_set(
         request: &SetRequest,
         options: &SelectionOptions,
-        session: &Session<'_>,
-    ) -> Result<Selection, MirrorError> {
+        session: &MirrorSession<'_>,
+    ) -> Result<MirrorSelection, MirrorError> {
         let set = &request.set;
         let opened = catalog::open_requested(&set.catalogs, request.installed.as_ref(), options, session)?;
-        let mut selection = Selection::new(request.digest());
+        let mut selection = MirrorSelection::new(request.digest());
         let requested: Vec<(&CatalogRequest, &OpenCatalog)> = set.catalogs.iter().zip(&opened).collect();
         selection.add_images(set, &requested, options, session)?;
         let locked = requested.iter().map(|(request, catalog)| locked_catalog(request, catalog, options.layout));
@@ -80,9 +80,9 @@ impl Selection {
     pub(crate) fn of_lock(
         mut lock: Lock,
         options: &SelectionOptions,
-        session: &Session<'_>,
-    ) -> Result<Selection, MirrorError> {
-        let mut selection = Selection::new(lock.request.parse().map_err(|_| LockError::NoRequest)?);
+        session: &MirrorSession<'_>,
+    ) -> Result<MirrorSelection, MirrorError> {
+        let mut selection = MirrorSelection::new(lock.request.parse().map_err(|_| LockError::NoRequest)?);
         selection.left_out = std::mem::take(&mut lock.left_out);
         let client = session.client;
         let (store, limits) = (session.store(), &client.options().limits);
@@ -139,8 +139,8 @@ impl Selection {
         selection.take_inventory(session)
     }
 
-    fn new(request: Digest) -> Selection {
-        Selection {
+    fn new(request: Digest) -> MirrorSelection {
+        MirrorSelection {
             request,
             catalogs: Vec::new(),
             images: Vec::new(),
@@ -151,7 +151,7 @@ impl Selection {
     }
 
     /// Sorts the images and collects their parts, once.
-    fn take_inventory(mut self, session: &Session<'_>) -> Result<Selection, MirrorError> {
+    fn take_inventory(mut self, session: &MirrorSession<'_>) -> Result<MirrorSelection, MirrorError> {
         self.images.iter_mut().for_each(LockedImage::sort);
         self.images.sort_by(LockedImage::order);
         self.inventory = Inventory::of(session.store(), &self.images, &session.client.options().limits)?;
@@ -164,7 +164,7 @@ impl Selection {
         set: &ImageSet,
         requested: &[(&CatalogRequest, &OpenCatalog)],
         options: &SelectionOptions,
-        session: &Session<'_>,
+        session: &MirrorSession<'_>,
     ) -> Result<(), MirrorError> {
         let client = session.client;
         let mut uses: BTreeMap<String, ImageUse> = BTreeMap::new();
@@ -203,7 +203,7 @@ impl Selection {
         }
         // Unfiltered catalogs, and the originals of filtered ones.
         for (request, catalog) in requested.iter().filter(|(_, catalog)| catalog.whole || options.keep_original) {
-            if let CatalogSource::Registry(reference) = &catalog.source {
+            if let CatalogLocation::Registry(reference) = &catalog.source {
                 let mut own = ImageUse::new(Role::Catalog, &catalog.platforms);
                 own.target_repo.clone_from(&request.target_catalog);
                 own.target_tag = Some(match catalog.whole {
@@ -249,9 +249,9 @@ impl Selection {
     /// Fails if a bundle cannot be dropped.
     pub(crate) fn settle(
         &mut self,
-        failed: Vec<Missing>,
+        failed: Vec<MissingImage>,
         on_missing: OnMissing,
-        session: &Session<'_>,
+        session: &MirrorSession<'_>,
     ) -> Result<(), MirrorError> {
         let mut missing = std::mem::take(&mut self.missing);
         if !failed.is_empty() {
@@ -288,11 +288,15 @@ impl Selection {
         Ok(())
     }
 
-    fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>, session: &Session<'_>) -> Result<(), MirrorError> {
+    fn drop_bundles(
+        &mut self,
+        bundles: &BTreeSet<(String, String)>,
+        session: &MirrorSession<'_>,
+    ) -> Result<(), MirrorError> {
         let unmet = |catalogs: &[SelectedCatalog]| {
-            let parts: Vec<&Part> =
+            let parts: Vec<&CatalogSelection> =
                 catalogs.iter().filter_map(|catalog| catalog.open.as_ref()).map(|open| &open.part).collect();
-            Part::unmet(&parts)
+            CatalogSelection::unmet(&parts)
         };
         let before = unmet(&self.catalogs);
         for SelectedCatalog { locked, open } in &mut self.catalogs {
@@ -314,7 +318,7 @@ impl Selection {
     }
 
     /// Reports bundles that had an upgrade in the catalogs of the earlier set below `place` and are stranded now.
-    pub(crate) fn compare(&self, place: &Path, session: &Session<'_>) -> Result<(), MirrorError> {
+    pub(crate) fn compare(&self, place: &Path, session: &MirrorSession<'_>) -> Result<(), MirrorError> {
         for SelectedCatalog { locked, open } in &self.catalogs {
             if let Some(open) = open {
                 session.notes(&open.part.stranded_since(&place.join(&locked.name))?);
@@ -331,7 +335,7 @@ impl Selection {
         &mut self,
         place: &Path,
         images: &dyn CatalogImages,
-        session: &Session<'_>,
+        session: &MirrorSession<'_>,
     ) -> Result<(), MirrorError> {
         for SelectedCatalog { locked, open } in &mut self.catalogs {
             let Some(open) = open else { continue };
@@ -384,7 +388,7 @@ impl Selection {
     }
 
     /// Returns what is not available.
-    pub fn missing(&self) -> &[Missing] {
+    pub fn missing(&self) -> &[MissingImage] {
         &self.missing
     }
 
@@ -395,7 +399,7 @@ impl Selection {
 
     /// Returns the lock of the selection, and the parts of its images.
     pub fn into_lock(self) -> (Lock, Inventory) {
-        let Selection { request, catalogs, images, mut inventory, left_out, missing: _ } = self;
+        let MirrorSelection { request, catalogs, images, mut inventory, left_out, missing: _ } = self;
         let mut lock = Lock::new(request);
         lock.catalogs = catalogs.into_iter().map(|catalog| catalog.locked).collect();
         lock.left_out = left_out;
@@ -477,16 +481,16 @@ fn find(client: &Client, text: &str) -> Result<Reference, Cause> {
     }
 }
 
-fn is_blocked(set: &ImageSet, text: &str, reference: &Reference, layout: Layout) -> bool {
+fn is_blocked(set: &ImageSet, text: &str, reference: &Reference, layout: PathLayout) -> bool {
     let destination = path_of(reference, layout);
     set.blocked.iter().any(|regex| regex.is_match(text) || regex.is_match(&destination))
 }
 
-fn missing(image: String, reference: Option<&Reference>, own: &ImageUse, cause: Cause) -> Missing {
+fn missing(image: String, reference: Option<&Reference>, own: &ImageUse, cause: Cause) -> MissingImage {
     let meant = reference.map(ToString::to_string).filter(|meant| meant != image.trim_start_matches("docker://"));
     // A catalog was pinned before, so the pinned name adds nothing.
     let source = meant.filter(|_| own.role != Role::Catalog);
-    Missing::new(image, source, own.role, own.used_by.iter().cloned().collect(), cause)
+    MissingImage::new(image, source, own.role, own.used_by.iter().cloned().collect(), cause)
 }
 
 fn locked(
@@ -495,7 +499,7 @@ fn locked(
     own: &ImageUse,
     reference: &Reference,
     surveyed: &SurveyedImage,
-    layout: Layout,
+    layout: PathLayout,
 ) -> Result<LockedImage, image::Error> {
     let platforms = own.platforms.clone().unwrap_or_default();
     let written: Option<Reference> = Reference::parse(source.trim_start_matches("docker://")).ok();
@@ -549,16 +553,16 @@ fn size_of(client: &Client, image: &LockedImage) -> Result<u64, image::Error> {
 fn catalog_tag(request: &CatalogRequest, digest: &Digest) -> String {
     match (&request.target_tag, &request.source) {
         (Some(tag), _) => tag.clone(),
-        (None, CatalogSource::Registry(reference)) => tag_of(reference, digest),
-        (None, CatalogSource::Layout(_)) => "latest".to_owned(),
+        (None, CatalogLocation::Registry(reference)) => tag_of(reference, digest),
+        (None, CatalogLocation::Layout(_)) => "latest".to_owned(),
     }
 }
 
-fn locked_catalog(request: &CatalogRequest, catalog: &OpenCatalog, layout: Layout) -> LockedCatalog {
+fn locked_catalog(request: &CatalogRequest, catalog: &OpenCatalog, layout: PathLayout) -> LockedCatalog {
     let path = match (&request.target_catalog, &request.source) {
         (Some(path), _) => path.clone(),
-        (None, CatalogSource::Registry(reference)) => path_of(reference, layout),
-        (None, CatalogSource::Layout(path)) => {
+        (None, CatalogLocation::Registry(reference)) => path_of(reference, layout),
+        (None, CatalogLocation::Layout(path)) => {
             let last = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
             let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
             let name = last.chars().map(plain).collect::<String>();

@@ -6,12 +6,12 @@ use image::{BlobRequest, Client, Digest, Reference, Store};
 use serde::Serialize;
 
 use crate::MirrorError;
-use crate::destination::Target;
+use crate::destination::MirrorDestination;
 use crate::error::parse_digest;
 use crate::lock::{Lock, LockedImage};
 use crate::push::{MirrorSet, blob_pushes, check_expected};
-use crate::report::{Cause, Missing};
-use crate::session::Session;
+use crate::report::{Cause, MissingImage};
+use crate::session::MirrorSession;
 use crate::set::Inventory;
 
 /// The state of a set.
@@ -23,7 +23,7 @@ pub struct VerifyReport {
     /// The number of images of the lock.
     pub images: usize,
     /// The missing and the damaged images.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingImage>,
     /// Damage that belongs to no image.
     pub damage: Vec<String>,
     /// The sizes of the undamaged parts.
@@ -47,7 +47,11 @@ impl VerifyReport {
 ///
 /// # Errors
 /// Fails when the set is another one.
-pub fn verify_set(set: &MirrorSet, expected: Option<&str>, session: &Session<'_>) -> Result<VerifyReport, MirrorError> {
+pub fn verify_set(
+    set: &MirrorSet,
+    expected: Option<&str>,
+    session: &MirrorSession<'_>,
+) -> Result<VerifyReport, MirrorError> {
     let MirrorSet { lock, inventory, volumes } = set;
     check_expected(lock, expected)?;
     let mut bad: BTreeMap<Digest, String> = BTreeMap::new();
@@ -81,10 +85,10 @@ pub fn verify_set(set: &MirrorSet, expected: Option<&str>, session: &Session<'_>
 /// Fails when the set is another one, or has no valid destination there.
 pub fn verify_registry(
     lock: &Lock,
-    target: &Target,
+    target: &MirrorDestination,
     expected: Option<&str>,
     deep: bool,
-    session: &Session<'_>,
+    session: &MirrorSession<'_>,
 ) -> Result<VerifyReport, MirrorError> {
     check_expected(lock, expected)?;
     let client = session.client;
@@ -130,7 +134,7 @@ fn parts(inventory: &Inventory, exists: impl Fn(&Digest) -> bool) -> BTreeMap<Di
 }
 
 /// Reports the images affected by damaged or missing parts.
-pub(crate) fn by_image<C>(images: &[LockedImage], inventory: &Inventory, bad: &BTreeMap<Digest, C>) -> Vec<Missing>
+pub(crate) fn by_image<C>(images: &[LockedImage], inventory: &Inventory, bad: &BTreeMap<Digest, C>) -> Vec<MissingImage>
 where
     C: Clone + Ord + Into<Cause>,
 {
@@ -143,8 +147,8 @@ where
 }
 
 /// Reports a missing image.
-pub(crate) fn missing(image: &LockedImage, cause: impl Into<Cause>) -> Missing {
-    Missing::new(image.source.clone(), None, image.role, image.used_by.clone(), cause.into())
+pub(crate) fn missing(image: &LockedImage, cause: impl Into<Cause>) -> MissingImage {
+    MissingImage::new(image.source.clone(), None, image.role, image.used_by.clone(), cause.into())
 }
 
 /// Returns the damaged and the missing blobs of a store, after hashing all of them.
@@ -166,9 +170,9 @@ fn registry(
     client: &Client,
     lock: &Lock,
     inventory: &Inventory,
-    target: &Target,
+    target: &MirrorDestination,
     deep: bool,
-) -> Result<(Vec<Missing>, BTreeSet<Digest>), MirrorError> {
+) -> Result<(Vec<MissingImage>, BTreeSet<Digest>), MirrorError> {
     let mut found = Vec::new();
     let mut asked: Vec<Reference> = Vec::new();
     let mut expected: Vec<(usize, String)> = Vec::new();

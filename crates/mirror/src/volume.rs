@@ -151,13 +151,13 @@ struct List {
     /// The known locks of the sets that this one builds on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     since: Vec<String>,
-    entries: Vec<Entry>,
+    entries: Vec<VolumeEntry>,
 }
 
 /// A file in a volume, or a part of one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Entry {
+struct VolumeEntry {
     /// `blobs/sha256/<hex>`, or one of the set's own files.
     name: String,
     /// The offset from the end of this list.

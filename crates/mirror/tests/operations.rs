@@ -8,14 +8,14 @@ use image::{
     CatalogImages, Client, ClientOptions, ConfigFile, Descriptor, Environment, ImageManifest, Location, Platform,
     Programs, Store, media_type,
 };
-use mirror::destination::{Layout, Target};
-use mirror::have::Have;
+use mirror::destination::{MirrorDestination, PathLayout};
+use mirror::have::KnownBlobs;
 use mirror::prune::find_unneeded;
 use mirror::pull::{PullOptions, VolumePlan, pull};
 use mirror::push::{MirrorSet, PushOptions, SetPlace, push};
-use mirror::report::{Missing, OnMissing};
-use mirror::request::{Request, RequestError, SelectionOptions};
-use mirror::session::{Progress, Session};
+use mirror::report::{MissingImage, OnMissing};
+use mirror::request::{MirrorRequest, MirrorRequestError, SelectionOptions};
+use mirror::session::{MirrorProgress, MirrorSession};
 use mirror::set::SetDir;
 use mirror::verify::{verify_registry, verify_set};
 use source::{Images, NoProgress, PullSettings, RunningStage};
@@ -24,12 +24,12 @@ use testkit::{DockerRegistry, RegistryPlan};
 /// Hears nothing.
 struct Deaf;
 
-impl Progress for Deaf {
+impl MirrorProgress for Deaf {
     fn note(&self, _: &str) {}
 
     fn warn(&self, _: &str) {}
 
-    fn missing(&self, _: &[Missing]) {}
+    fn missing(&self, _: &[MissingImage]) {}
 
     fn transfer(&self, _: &'static str, _: u64) -> Box<dyn RunningStage> {
         Box::new(NoProgress)
@@ -82,7 +82,7 @@ fn options() -> SelectionOptions {
         choose_default: false,
         ignore_unknown: false,
         bridge: false,
-        layout: Layout::Path,
+        layout: PathLayout::Path,
         base: "".into(),
         skip: Vec::new(),
         referrers: true,
@@ -111,14 +111,14 @@ fn a_set_is_pulled_packed_pushed_verified_and_pruned() {
     let (root, limits) = (dir.path(), fbc::Limits::default());
     let name = |name: &str| format!("{}/ns/{name}:v1", source.host());
     publish(root, &name("one"));
-    let (selection, have) = (options(), Have::read(&[]).unwrap());
+    let (selection, have) = (options(), KnownBlobs::read(&[]).unwrap());
     let volumes = VolumePlan { size: 1 << 20, directory: root.join("volumes"), drain: false };
     let set = SetDir::open(&root.join("set")).unwrap();
     let pull_set = |text: &str| {
         let images = images(root, set.store().unwrap());
-        let session = Session::new(&images, &limits, &Deaf).unwrap();
+        let session = MirrorSession::new(&images, &limits, &Deaf).unwrap();
         let how = PullOptions { selection: &selection, have: &have, volumes: Some(&volumes), enforce_policy: false };
-        let request = Request::parse(text.as_bytes(), &selection).unwrap();
+        let request = MirrorRequest::parse(text.as_bytes(), &selection).unwrap();
         let (report, pulled) = pull(&set, request, text.as_bytes(), &how, &NoCatalogs, &session).unwrap();
         (report, pulled.map(|pulled| pulled.write_volumes(&set, &volumes, &have).unwrap()))
     };
@@ -134,10 +134,10 @@ fn a_set_is_pulled_packed_pushed_verified_and_pruned() {
     // Another run gives the same volumes, from the lock.
     let (again, packed_again) = pull_set(&text);
     assert_eq!((again.blobs, packed_again), (report.blobs, packed));
-    let target = Target::parse(&format!("{}/m", closed.host()), None).unwrap();
+    let target = MirrorDestination::parse(&format!("{}/m", closed.host()), None).unwrap();
     let place = SetPlace::open(&[root.join("volumes")]).unwrap();
     let near = images(root, place.store(&root.join("near")).unwrap());
-    let session = Session::new(&near, &limits, &Deaf).unwrap();
+    let session = MirrorSession::new(&near, &limits, &Deaf).unwrap();
     let there = MirrorSet::read(place, &session).unwrap();
     assert!(verify_set(&there, None, &session).unwrap().is_complete());
     let expected = lock.digest().to_string();
@@ -156,12 +156,13 @@ fn a_set_is_pulled_packed_pushed_verified_and_pruned() {
 
 #[test]
 fn a_file_is_a_lock_or_an_image_set() {
-    let parse = |text: &str| Request::parse(text.as_bytes(), &options());
-    assert!(matches!(parse("{\"version\": 9}"), Err(RequestError::Lock(_))));
-    assert!(matches!(parse(" { \"catalogs\": []"), Err(RequestError::Lock(_))));
+    let parse = |text: &str| MirrorRequest::parse(text.as_bytes(), &options());
+    assert!(matches!(parse("{\"version\": 9}"), Err(MirrorRequestError::Lock(_))));
+    assert!(matches!(parse(" { \"catalogs\": []"), Err(MirrorRequestError::Lock(_))));
     let json = "{\"kind\": \"ImageSetConfiguration\", \"mirror\": {}}";
-    assert!(matches!(parse(json), Ok(Request::Set(_))));
-    let Err(RequestError::Set(problems)) = parse("kind: ImageSetConfiguration\nmirror:\n  helm: {a: [b]}\n") else {
+    assert!(matches!(parse(json), Ok(MirrorRequest::Set(_))));
+    let Err(MirrorRequestError::Set(problems)) = parse("kind: ImageSetConfiguration\nmirror:\n  helm: {a: [b]}\n")
+    else {
         panic!("helm is not supported")
     };
     assert_eq!((problems[0].line, problems[0].message.as_str()), (3, "helm is not supported"));

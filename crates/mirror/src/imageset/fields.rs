@@ -3,7 +3,7 @@
 use fbc::json::{JsonKind, JsonPath, PathStep, Raw};
 use fbc::spans::Spans;
 
-use super::Problem;
+use super::ImageSetProblem;
 
 /// Reads values and collects all problems.
 pub(super) struct Fields<'t> {
@@ -11,12 +11,12 @@ pub(super) struct Fields<'t> {
     spans: Option<Spans>,
     /// The number of lines before the document.
     first_line: usize,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ImageSetProblem>,
 }
 
 /// A field with a value.
 #[derive(Clone)]
-pub(super) struct Field<'r> {
+pub(super) struct FieldValue<'r> {
     pub(super) name: &'static str,
     pub(super) value: Raw<'r>,
     pub(super) path: JsonPath,
@@ -53,12 +53,12 @@ impl<'t> Fields<'t> {
 
     pub(super) fn problem(&mut self, path: &JsonPath, message: impl Into<String>) {
         let line = self.line(path);
-        self.problems.push(Problem { line, message: message.into(), help: None });
+        self.problems.push(ImageSetProblem { line, message: message.into(), help: None });
     }
 
     pub(super) fn problem_with_help(&mut self, path: &JsonPath, message: impl Into<String>, help: impl Into<String>) {
         let line = self.line(path);
-        self.problems.push(Problem { line, message: message.into(), help: Some(help.into()) });
+        self.problems.push(ImageSetProblem { line, message: message.into(), help: Some(help.into()) });
     }
 
     /// Returns the fields of an object and reports unknown ones. Names match case-insensitively, except for those in
@@ -69,13 +69,13 @@ impl<'t> Fields<'t> {
         path: &JsonPath,
         known: &[&'static str],
         exact: &[&str],
-    ) -> Vec<Field<'r>> {
+    ) -> Vec<FieldValue<'r>> {
         if value.kind() != JsonKind::Object {
             let found = type_name(value);
             self.problem(path, format!("{}: expected fields, found {found}", shown(path)));
             return Vec::new();
         }
-        let mut found: Vec<Field<'r>> = Vec::new();
+        let mut found: Vec<FieldValue<'r>> = Vec::new();
         for (name, value) in value.members() {
             let same = |known: &&&'static str| match exact.contains(*known) {
                 true => **known == name,
@@ -86,7 +86,7 @@ impl<'t> Fields<'t> {
                 Some(known) if found.iter().any(|field| field.name == *known) => {
                     self.problem(&own, format!("{}: duplicate field", shown(&own)));
                 }
-                Some(known) if !value.is_null() => found.push(Field { name: known, value, path: own }),
+                Some(known) if !value.is_null() => found.push(FieldValue { name: known, value, path: own }),
                 Some(_) => {}
                 None => {
                     let message = format!("{}: unknown field", shown(&own));
@@ -100,7 +100,7 @@ impl<'t> Fields<'t> {
         found
     }
 
-    pub(super) fn text(&mut self, field: &Field<'_>) -> Option<String> {
+    pub(super) fn text(&mut self, field: &FieldValue<'_>) -> Option<String> {
         let text = field.value.as_str().map(std::borrow::Cow::into_owned);
         if text.is_none() {
             let found = type_name(field.value);
@@ -116,7 +116,7 @@ impl<'t> Fields<'t> {
         text
     }
 
-    pub(super) fn switch(&mut self, field: &Field<'_>) -> bool {
+    pub(super) fn switch(&mut self, field: &FieldValue<'_>) -> bool {
         let switch = field.value.as_bool();
         if switch.is_none() {
             let found = type_name(field.value);
@@ -125,7 +125,7 @@ impl<'t> Fields<'t> {
         switch.unwrap_or_default()
     }
 
-    pub(super) fn number(&mut self, field: &Field<'_>) -> Option<u64> {
+    pub(super) fn number(&mut self, field: &FieldValue<'_>) -> Option<u64> {
         let number = field.value.text().parse().ok();
         if number.is_none() {
             let found = field.value.text();
@@ -134,7 +134,7 @@ impl<'t> Fields<'t> {
         number
     }
 
-    pub(super) fn list<'r>(&mut self, field: &Field<'r>) -> Vec<(Raw<'r>, JsonPath)> {
+    pub(super) fn list<'r>(&mut self, field: &FieldValue<'r>) -> Vec<(Raw<'r>, JsonPath)> {
         if field.value.kind() != JsonKind::Array {
             let found = type_name(field.value);
             self.problem(&field.path, format!("{}: expected a list, found {found}", shown(&field.path)));

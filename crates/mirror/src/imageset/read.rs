@@ -10,8 +10,8 @@ use fbc::yaml;
 use image::{ImageReferenceError, Platform, Reference};
 use regex::Regex;
 
-use super::fields::{Field, Fields, shown};
-use super::{AdditionalImage, CatalogRequest, CatalogSource, ImageSet, Kind, LIMIT, Problem};
+use super::fields::{FieldValue, Fields, shown};
+use super::{AdditionalImage, CatalogLocation, CatalogRequest, ImageSet, ImageSetKind, ImageSetProblem, LIMIT};
 use crate::destination::is_path;
 use package::package;
 
@@ -22,8 +22,8 @@ const YAML: yaml::YamlLimits = yaml::YamlLimits { depth: 64, nodes: 1 << 20, byt
 ///
 /// # Errors
 /// Fails with all problems, sorted by line.
-pub fn read(text: &[u8], kind: Kind) -> Result<ImageSet, Vec<Problem>> {
-    let one = |line: usize, message: String| vec![Problem { line, message, help: None }];
+pub fn read(text: &[u8], kind: ImageSetKind) -> Result<ImageSet, Vec<ImageSetProblem>> {
+    let one = |line: usize, message: String| vec![ImageSetProblem { line, message, help: None }];
     if text.len() > LIMIT {
         return Err(one(1, format!("the file has more than {LIMIT} bytes")));
     }
@@ -41,7 +41,7 @@ pub fn read(text: &[u8], kind: Kind) -> Result<ImageSet, Vec<Problem>> {
     let mut fields = Fields::new(document.text, document.line);
     if let Some((key, offset)) = yaml::repeated_key(document.text) {
         let line = fields.line_at(offset);
-        fields.problems.push(Problem { line, message: format!("{key}: duplicate key"), help: None });
+        fields.problems.push(ImageSetProblem { line, message: format!("{key}: duplicate key"), help: None });
     }
     let set = top(&mut fields, json.raw(), kind);
     let mut problems = fields.problems;
@@ -55,11 +55,11 @@ fn is_blank(text: &[u8]) -> bool {
     text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line.starts_with("---"))
 }
 
-fn top(fields: &mut Fields<'_>, value: Raw<'_>, kind: Kind) -> ImageSet {
+fn top(fields: &mut Fields<'_>, value: Raw<'_>, kind: ImageSetKind) -> ImageSet {
     let mut set = ImageSet::default();
     let (name, part, other) = match kind {
-        Kind::Mirror => ("ImageSetConfiguration", "mirror", "delete"),
-        Kind::Delete => ("DeleteImageSetConfiguration", "delete", "mirror"),
+        ImageSetKind::Mirror => ("ImageSetConfiguration", "mirror", "delete"),
+        ImageSetKind::Delete => ("DeleteImageSetConfiguration", "delete", "mirror"),
     };
     let root = JsonPath::default();
     let known = ["kind", "apiVersion", "metadata", "archiveSize", "mirror", "delete"];
@@ -88,7 +88,7 @@ fn top(fields: &mut Fields<'_>, value: Raw<'_>, kind: Kind) -> ImageSet {
     set
 }
 
-fn mirror(fields: &mut Fields<'_>, field: &Field<'_>, kind: Kind, set: &mut ImageSet) {
+fn mirror(fields: &mut Fields<'_>, field: &FieldValue<'_>, kind: ImageSetKind, set: &mut ImageSet) {
     let known = ["operators", "additionalImages", "blockedImages", "helm", "platform", "samples"];
     for field in fields.of(field.value, &field.path, &known, &[]) {
         match field.name {
@@ -132,7 +132,7 @@ fn is_empty(value: Raw<'_>) -> bool {
     }
 }
 
-fn platform_content(fields: &mut Fields<'_>, field: &Field<'_>) {
+fn platform_content(fields: &mut Fields<'_>, field: &FieldValue<'_>) {
     let known = ["graph", "channels", "architectures", "platforms", "release", "kubeVirtContainer"];
     let found = fields.of(field.value, &field.path, &known, &[]);
     let has = |name: &str| found.iter().any(|field| field.name == name && !is_empty(field.value));
@@ -153,7 +153,7 @@ fn platform_content(fields: &mut Fields<'_>, field: &Field<'_>) {
     }
 }
 
-fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, kind: Kind) -> Option<CatalogRequest> {
+fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, kind: ImageSetKind) -> Option<CatalogRequest> {
     let known = [
         "catalog",
         "full",
@@ -166,7 +166,7 @@ fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, kind: Kind)
     ];
     let mut source = None;
     let mut request = CatalogRequest {
-        source: CatalogSource::Layout("/".into()),
+        source: CatalogLocation::Layout("/".into()),
         full: false,
         target_catalog: None,
         target_tag: None,
@@ -213,18 +213,18 @@ fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, kind: Kind)
     Some(request)
 }
 
-fn catalog_source(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<CatalogSource> {
+fn catalog_source(fields: &mut Fields<'_>, field: &FieldValue<'_>, text: &str) -> Option<CatalogLocation> {
     if let Some(directory) = text.strip_prefix("oci://") {
         if !directory.starts_with('/') {
             fields.problem(&field.path, format!("{text:?}: expected oci:// and an absolute path"));
             return None;
         }
-        return Some(CatalogSource::Layout(directory.into()));
+        return Some(CatalogLocation::Layout(directory.into()));
     }
-    reference(fields, field, text).map(CatalogSource::Registry)
+    reference(fields, field, text).map(CatalogLocation::Registry)
 }
 
-fn reference(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<Reference> {
+fn reference(fields: &mut Fields<'_>, field: &FieldValue<'_>, text: &str) -> Option<Reference> {
     match Reference::parse(text.strip_prefix("docker://").unwrap_or(text)) {
         Ok(reference) => Some(reference),
         Err(error) => {
@@ -242,7 +242,7 @@ fn reference(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<R
     }
 }
 
-fn target(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
+fn target(fields: &mut Fields<'_>, field: &FieldValue<'_>) -> Option<String> {
     let text = fields.text(field).filter(|text| !text.is_empty())?;
     if !is_path(&text) {
         let message = format!("{}: {text:?} is not a repository path", shown(&field.path));
@@ -256,7 +256,7 @@ fn target(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
     Some(text)
 }
 
-fn tag(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
+fn tag(fields: &mut Fields<'_>, field: &FieldValue<'_>) -> Option<String> {
     let text = fields.text(field).filter(|text| !text.is_empty())?;
     if Reference::parse(&format!("registry.invalid/x:{text}")).is_err() {
         fields.problem(&field.path, format!("{}: {text:?} is not a valid tag", shown(&field.path)));
@@ -265,7 +265,7 @@ fn tag(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
     Some(text)
 }
 
-fn platforms(fields: &mut Fields<'_>, field: &Field<'_>) -> Vec<Platform> {
+fn platforms(fields: &mut Fields<'_>, field: &FieldValue<'_>) -> Vec<Platform> {
     let mut platforms = Vec::new();
     for (value, path) in fields.list(field) {
         let mut platform = Platform::default();
@@ -335,7 +335,7 @@ fn blocked(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath) -> Option<R
 }
 
 /// Reports catalogs with the same name at the destination.
-fn check_unique(fields: &mut Fields<'_>, field: &Field<'_>, catalogs: &[CatalogRequest]) {
+fn check_unique(fields: &mut Fields<'_>, field: &FieldValue<'_>, catalogs: &[CatalogRequest]) {
     let mut seen = BTreeSet::new();
     for (number, catalog) in catalogs.iter().enumerate() {
         let name = unique_name(catalog);
@@ -348,7 +348,7 @@ fn check_unique(fields: &mut Fields<'_>, field: &Field<'_>, catalogs: &[CatalogR
 }
 
 fn unique_name(catalog: &CatalogRequest) -> String {
-    let CatalogSource::Registry(reference) = &catalog.source else { return catalog.source.to_string() };
+    let CatalogLocation::Registry(reference) = &catalog.source else { return catalog.source.to_string() };
     let path = catalog.target_catalog.as_deref().unwrap_or(reference.repository());
     let version = match (&catalog.target_tag, reference.tag(), reference.digest()) {
         (Some(tag), _, _) => format!(":{tag}"),

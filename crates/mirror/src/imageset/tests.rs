@@ -3,7 +3,7 @@
 use super::*;
 
 fn problems(text: &str) -> String {
-    match read(text.as_bytes(), Kind::Mirror) {
+    match read(text.as_bytes(), ImageSetKind::Mirror) {
         Ok(_) => "good".to_owned(),
         Err(problems) => {
             let lines = problems.iter().map(|problem| {
@@ -36,11 +36,11 @@ fn m1_a_complete_file_is_parsed() {
             "0".repeat(64)
         )
         .as_bytes(),
-        Kind::Mirror,
+        ImageSetKind::Mirror,
     )
     .unwrap();
     assert_eq!(set.catalogs[0].packages[0].channels[0].1.to_string(), "0.9.0 to 0.9");
-    assert_eq!(set.catalogs[1].source, CatalogSource::Layout("/some/dir".into()));
+    assert_eq!(set.catalogs[1].source, CatalogLocation::Layout("/some/dir".into()));
     assert_eq!(set.additional[0].target_repo.as_deref(), Some("x/y"));
     assert!(set.unsupported.is_empty() && set.blocked[0].is_match("docker.io/library/alpine:3"));
 }
@@ -73,10 +73,10 @@ fn m1_all_problems_are_reported_at_their_lines() {
 #[test]
 fn m1_a_file_has_limits() {
     let large = [b"# ".to_vec(), vec![b'x'; super::LIMIT]].concat();
-    let problems = read(&large, Kind::Mirror).unwrap_err();
+    let problems = read(&large, ImageSetKind::Mirror).unwrap_err();
     assert!(problems[0].message.contains("more than 4194304 bytes"), "{problems:?}");
     let deep = format!("kind: ImageSetConfiguration\nmirror: {}", "[".repeat(100_000));
-    assert!(read(deep.as_bytes(), Kind::Mirror).is_err());
+    assert!(read(deep.as_bytes(), ImageSetKind::Mirror).is_err());
 }
 
 #[test]
@@ -122,8 +122,9 @@ fn m1_each_rule_has_its_message() {
     ] {
         assert!(of_mirror(text).contains(expected), "{text}: {}", of_mirror(text));
     }
-    let set = read(format!("{HEAD}  platform: {{channels: [{{name: c}}]}}\n").as_bytes(), Kind::Mirror).unwrap();
+    let set =
+        read(format!("{HEAD}  platform: {{channels: [{{name: c}}]}}\n").as_bytes(), ImageSetKind::Mirror).unwrap();
     assert_eq!(set.unsupported, [("platform", 4)]);
     let delete = b"kind: DeleteImageSetConfiguration\ndelete: {}\n";
-    assert!(read(delete, Kind::Delete).is_ok() && read(delete, Kind::Mirror).is_err());
+    assert!(read(delete, ImageSetKind::Delete).is_ok() && read(delete, ImageSetKind::Mirror).is_err());
 }

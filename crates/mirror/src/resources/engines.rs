@@ -5,11 +5,16 @@ use std::fmt::Write;
 
 use image::Reference;
 
-use super::{Options, Resources, Scope, scope};
-use crate::destination::Target;
+use super::{MirroredPrefix, ResourceOptions, Resources, scope};
+use crate::destination::MirrorDestination;
 use crate::lock::LockedImage;
 
-pub(super) fn add(resources: &mut Resources, images: &[(&LockedImage, Reference)], target: &Target, options: &Options) {
+pub(super) fn add(
+    resources: &mut Resources,
+    images: &[(&LockedImage, Reference)],
+    target: &MirrorDestination,
+    options: &ResourceOptions,
+) {
     if images.is_empty() {
         return;
     }
@@ -48,9 +53,9 @@ pub(super) fn add(resources: &mut Resources, images: &[(&LockedImage, Reference)
     }
 }
 
-fn registries(images: &[(&LockedImage, Reference)], target: &Target, options: &Options) -> String {
+fn registries(images: &[(&LockedImage, Reference)], target: &MirrorDestination, options: &ResourceOptions) -> String {
     // By digest, by tag, or both.
-    let mut scopes: BTreeMap<Scope, (bool, bool)> = BTreeMap::new();
+    let mut scopes: BTreeMap<MirroredPrefix, (bool, bool)> = BTreeMap::new();
     for (image, source) in images {
         let found = scopes.entry(scope(image, source, target)).or_default();
         found.0 |= source.digest().is_some();

@@ -43,15 +43,18 @@ fn lock() -> Lock {
     }
 }
 
-fn target(text: &str, most: Option<usize>) -> Target {
-    Target::parse(text, most).unwrap()
+fn target(text: &str, most: Option<usize>) -> MirrorDestination {
+    MirrorDestination::parse(text, most).unwrap()
 }
 
 #[test]
 fn m4_the_objects_describe_all_mirrored_content() {
-    let objects = make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap();
+    let objects = make(&lock(), &target("reg.test:5000/m", None), &ResourceOptions::default()).unwrap();
     for _ in 0..10 {
-        assert_eq!(make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap().files, objects.files);
+        assert_eq!(
+            make(&lock(), &target("reg.test:5000/m", None), &ResourceOptions::default()).unwrap().files,
+            objects.files
+        );
     }
     let names: Vec<&str> = objects.files.keys().map(String::as_str).collect();
     assert_eq!(
@@ -151,19 +154,22 @@ fn m4_the_objects_describe_all_mirrored_content() {
 
 #[test]
 fn m4_deep_paths_are_listed_individually_and_names_have_limits() {
-    let objects = make(&lock(), &target("reg.test/m", Some(2)), &Options::default()).unwrap();
+    let objects = make(&lock(), &target("reg.test/m", Some(2)), &ResourceOptions::default()).unwrap();
     assert!(objects.files["idms-oc-mirror.yaml"].contains("- reg.test/m/ns-one\n    source: quay.io/ns/one\n"));
     let named = |path: &str| {
         let lock = Lock { catalogs: vec![catalog(path, "v1")], ..Lock::default() };
-        make(&lock, &target("reg.test", None), &Options::default())
+        make(&lock, &target("reg.test", None), &ResourceOptions::default())
             .map(|objects| objects.files.into_keys().next().unwrap())
     };
     let long = "a".repeat(57);
     assert_eq!(named(&long).unwrap(), format!("cc-{long}-v1.yaml"));
     assert!(named(&"a".repeat(58)).unwrap_err().to_string().contains("clusters reject the name"));
     assert!(named("a_b").unwrap_err().to_string().contains("--catalog-name"));
-    let apart =
-        Options { one_object_per_file: true, names: vec![("ns/my.index".into(), "mine".into())], ..Options::default() };
+    let apart = ResourceOptions {
+        one_object_per_file: true,
+        names: vec![("ns/my.index".into(), "mine".into())],
+        ..ResourceOptions::default()
+    };
     let objects = make(&lock(), &target("reg.test", None), &apart).unwrap();
     assert!(objects.files.contains_key("itms-generic-0.yaml") && objects.files.contains_key("cs-mine.yaml"));
 }
@@ -171,7 +177,7 @@ fn m4_deep_paths_are_listed_individually_and_names_have_limits() {
 #[test]
 fn m21_names_of_conflicting_catalogs_contain_more_of_their_paths() {
     let lock = Lock { catalogs: vec![catalog("one/index", "v1"), catalog("two/index", "v1")], ..Lock::default() };
-    let objects = make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+    let objects = make(&lock, &target("reg.test", None), &ResourceOptions::default()).unwrap();
     let names: Vec<&str> = objects.files.keys().map(String::as_str).collect();
     assert_eq!(names, ["cc-index-v1.yaml", "cc-two-index-v1.yaml", "cs-index-v1.yaml", "cs-two-index-v1.yaml"]);
     assert!(objects.notes[0].contains("two-index-v1"), "{:?}", objects.notes);
@@ -192,8 +198,11 @@ fn m4_fields_of_a_template_are_preserved() {
         assert!(check_template(&bad).is_err(), "{bad}");
     }
     let catalog = LockedCatalog { template: Some(template), ..catalog("ns/index", "v1") };
-    let objects =
-        make(&Lock { catalogs: vec![catalog], ..Lock::default() }, &target("reg.test", None), &Options::default());
+    let objects = make(
+        &Lock { catalogs: vec![catalog], ..Lock::default() },
+        &target("reg.test", None),
+        &ResourceOptions::default(),
+    );
     let objects = objects.unwrap();
     let text = &objects.files["cs-index-v1.yaml"];
     assert!(text.contains("  displayName: Mine\n  image: reg.test/ns/index:v1\n  priority: -200\n"), "{text}");
@@ -205,7 +214,7 @@ fn m4_fields_of_a_template_are_preserved() {
         |whole: bool| LockedCatalog { template: Some(extracting.clone()), whole, ..self::catalog("ns/index", "v1") };
     let extracted = |whole: bool| {
         let lock = Lock { catalogs: vec![of(whole)], ..Lock::default() };
-        let objects = super::make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+        let objects = super::make(&lock, &target("reg.test", None), &ResourceOptions::default()).unwrap();
         (objects.files["cs-index-v1.yaml"].clone(), objects.notes)
     };
     let (text, notes) = extracted(false);
@@ -221,7 +230,7 @@ fn m4_fields_of_a_template_are_preserved() {
             ..self::catalog("ns/index", "v1")
         };
         let lock = Lock { catalogs: vec![locked], ..Lock::default() };
-        let objects = super::make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+        let objects = super::make(&lock, &target("reg.test", None), &ResourceOptions::default()).unwrap();
         objects.files["cs-index-v1.yaml"].clone()
     };
     let text = data_only(None);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use image::{Descriptor, Digest, Store, media_type, tar};
 
 use super::*;
-use crate::have::Base;
+use crate::have::SetBase;
 use crate::lock::{Lock, LockedImage, Role};
 use crate::set::{Inventory, SetDir};
 
@@ -58,7 +58,7 @@ fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Inventory) {
 }
 
 fn write_to(root: &Path, set: &(SetDir, Lock, Inventory), have: &BTreeSet<Digest>) -> Vec<PathBuf> {
-    let base = Base { blobs: have.clone(), ..Base::default() };
+    let base = SetBase { blobs: have.clone(), ..SetBase::default() };
     let from = CompleteSet { set: &set.0, lock: &set.1, inventory: &set.2, base: &base };
     write(&from, SMALLEST, root, false).unwrap().files
 }
@@ -110,7 +110,7 @@ fn a_damaged_blob_leaves_no_volume_with_a_part_of_it() {
     let blobs = set.0.root().join("blobs/sha256");
     let wrong = blobs.join(Digest::of(&noise(2, 3_000_000)).hex());
     let out = dir.path().join("out");
-    let base = Base::default();
+    let base = SetBase::default();
     let from = CompleteSet { set: &set.0, lock: &set.1, inventory: &set.2, base: &base };
     // Only the last part differs, which the last of its volumes would have.
     let mut content = noise(2, 3_000_000);
@@ -219,7 +219,7 @@ fn m16_invalid_volumes_are_rejected() {
             number: 1,
             count: 1,
             since: Vec::new(),
-            entries: vec![Entry {
+            entries: vec![VolumeEntry {
                 name: "mirror/lock.json".into(),
                 offset: 512,
                 size: 7,

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::packed::packed;
 use super::sums::Sums;
-use super::{Entry, LIST, List, SMALLEST, VERSION, VolumeError, digest_of, file_name, series};
+use super::{LIST, List, SMALLEST, VERSION, VolumeEntry, VolumeError, digest_of, file_name, series};
 use crate::MirrorError;
 use crate::error::at;
-use crate::have::Base;
+use crate::have::SetBase;
 use crate::lock::Lock;
 use crate::set::{Inventory, SetDir, sync_directory};
 
@@ -42,7 +42,7 @@ pub struct CompleteSet<'a> {
     /// Its parts.
     pub inventory: &'a Inventory,
     /// What it builds on.
-    pub base: &'a Base,
+    pub base: &'a SetBase,
 }
 
 /// The result of writing volumes.
@@ -58,7 +58,7 @@ pub struct Written {
 }
 
 /// A file to pack.
-struct Item {
+struct PackedFile {
     name: String,
     path: PathBuf,
     size: u64,
@@ -66,8 +66,8 @@ struct Item {
 }
 
 /// A piece of an item in a volume.
-struct Piece<'a> {
-    item: &'a Item,
+struct VolumePiece<'a> {
+    item: &'a PackedFile,
     start: u64,
     size: u64,
     part: Option<(usize, usize)>,
@@ -92,7 +92,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
     let mut written = Written { left_out: all.filter(|digest| have.contains(digest)).count(), ..Written::default() };
     let mut sums = Sums::read(directory);
     let packed = packed(directory, lock, have);
-    let mut source = Source::default();
+    let mut source = SplitFile::default();
     for (number, pieces) in volumes.iter().enumerate() {
         let name = file_name(&series, number + 1);
         let path = directory.join(&name);
@@ -101,7 +101,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
         let bytes = match sums.holds(&path, &name, &list).filter(|_| undamaged) {
             Some(bytes) => {
                 // All of its files are complete and undamaged in the volumes of an earlier run.
-                source = Source::default();
+                source = SplitFile::default();
                 bytes
             }
             None => {
@@ -115,7 +115,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
         if drain {
             // The name must be durable before blobs are removed, which may be on another disk.
             sync_directory(directory).map_err(at(directory))?;
-            let last = |piece: &&Piece<'_>| piece.part.is_none_or(|(number, count)| number == count);
+            let last = |piece: &&VolumePiece<'_>| piece.part.is_none_or(|(number, count)| number == count);
             for piece in pieces.iter().filter(last).filter(|piece| piece.item.name.starts_with("blobs/")) {
                 let digest = piece.item.digest;
                 if inventory.blobs.contains_key(&digest)
@@ -131,7 +131,7 @@ pub fn write(from: &CompleteSet<'_>, size: u64, directory: &Path, drain: bool) -
 }
 
 /// Lists all files in writing order: the set's own, manifests, configs, and layers in the order of the lock.
-fn items(set: &SetDir, inventory: &Inventory, have: &BTreeSet<Digest>) -> Result<Vec<Item>, MirrorError> {
+fn items(set: &SetDir, inventory: &Inventory, have: &BTreeSet<Digest>) -> Result<Vec<PackedFile>, MirrorError> {
     let mut items = Vec::new();
     let mut own = vec!["oci-layout".to_owned(), "index.json".to_owned()];
     walk(set.root(), "mirror", &mut own)?;
@@ -141,11 +141,11 @@ fn items(set: &SetDir, inventory: &Inventory, have: &BTreeSet<Digest>) -> Result
             return Err(VolumeError::LongName(name).into());
         }
         let content = fs::read(&path).map_err(at(&path))?;
-        items.push(Item { name, size: content.len() as u64, digest: Digest::of(&content), path: path.clone() });
+        items.push(PackedFile { name, size: content.len() as u64, digest: Digest::of(&content), path: path.clone() });
     }
     let blob = |digest: &Digest, size: u64| {
         let name = format!("blobs/sha256/{}", digest.hex());
-        Item { path: set.root().join(&name), name, size, digest: *digest }
+        PackedFile { path: set.root().join(&name), name, size, digest: *digest }
     };
     let mut seen = BTreeSet::new();
     items.extend(inventory.documents.iter().filter(|it| seen.insert(*it.0)).map(|(digest, size)| blob(digest, *size)));
@@ -185,13 +185,13 @@ fn walk(root: &Path, below: &str, found: &mut Vec<String>) -> Result<(), MirrorE
 }
 
 /// Distributes files over volumes in order; a file larger than a volume is split.
-fn distribute(items: &[Item], size: u64) -> Vec<Vec<Piece<'_>>> {
+fn distribute(items: &[PackedFile], size: u64) -> Vec<Vec<VolumePiece<'_>>> {
     // A tar file ends with two empty blocks; the list at the start is a file, too.
     let frame = entry_size(LIST_OVERHEAD) + 2 * BLOCK + BLOCK;
     let room_left = size.saturating_sub(frame);
     let cost = |bytes: u64| entry_size(bytes) + ENTRY_SIZE;
     let largest = room_left.saturating_sub(BLOCK + ENTRY_SIZE) / BLOCK * BLOCK;
-    let mut volumes: Vec<Vec<Piece<'_>>> = vec![Vec::new()];
+    let mut volumes: Vec<Vec<VolumePiece<'_>>> = vec![Vec::new()];
     let mut used = 0;
     for item in items {
         let parts = usize::try_from(item.size.div_ceil(largest.max(BLOCK)).max(1)).unwrap_or(usize::MAX);
@@ -206,7 +206,7 @@ fn distribute(items: &[Item], size: u64) -> Vec<Vec<Piece<'_>>> {
             used += cost(bytes);
             let part = (parts > 1).then_some((number, parts));
             if let Some(last) = volumes.last_mut() {
-                last.push(Piece { item, start, size: bytes, part });
+                last.push(VolumePiece { item, start, size: bytes, part });
             }
             start += bytes;
         }
@@ -214,12 +214,12 @@ fn distribute(items: &[Item], size: u64) -> Vec<Vec<Piece<'_>>> {
     volumes
 }
 
-fn list(lock: &Lock, base: &Base, series: &str, which: (usize, usize), pieces: &[Piece<'_>]) -> Vec<u8> {
+fn list(lock: &Lock, base: &SetBase, series: &str, which: (usize, usize), pieces: &[VolumePiece<'_>]) -> Vec<u8> {
     let mut at = 0;
     let entries = pieces.iter().map(|piece| {
         let offset = at + BLOCK;
         at += entry_size(piece.size);
-        Entry {
+        VolumeEntry {
             name: piece.item.name.clone(),
             offset,
             size: piece.size,
@@ -241,17 +241,17 @@ fn list(lock: &Lock, base: &Base, series: &str, which: (usize, usize), pieces: &
 
 /// Reads files in the order of their pieces. A file that is split is read once, and hashed as a whole.
 #[derive(Default)]
-struct Source {
+struct SplitFile {
     /// The split file that is being read.
     split: Option<(Digest, BlobReader)>,
     /// The new volumes with its parts, which are not known to be undamaged yet. They contain nothing else.
     unproven: Vec<PathBuf>,
 }
 
-impl Source {
+impl SplitFile {
     /// Returns a reader at the start of a piece.
-    fn open(&mut self, piece: &Piece<'_>) -> io::Result<BlobReader> {
-        let Item { digest, path, size, .. } = piece.item;
+    fn open(&mut self, piece: &VolumePiece<'_>) -> io::Result<BlobReader> {
+        let PackedFile { digest, path, size, .. } = piece.item;
         let mut reader = match self.split.take() {
             Some((of, reader)) if of == *digest && reader.position() <= piece.start => reader,
             _ => StoredBlob::file(*digest, path, *size).open(),
@@ -262,7 +262,7 @@ impl Source {
     }
 
     /// Keeps the reader of a split file for its next part.
-    fn keep(&mut self, piece: &Piece<'_>, reader: BlobReader) {
+    fn keep(&mut self, piece: &VolumePiece<'_>, reader: BlobReader) {
         if piece.part.is_some_and(|(number, count)| number < count) {
             self.split = Some((piece.item.digest, reader));
         }
@@ -273,8 +273,8 @@ impl Source {
 fn write_one(
     path: &Path,
     list: &[u8],
-    pieces: &[Piece<'_>],
-    source: &mut Source,
+    pieces: &[VolumePiece<'_>],
+    source: &mut SplitFile,
 ) -> Result<(Digest, u64), MirrorError> {
     let named = at(path);
     let existed = path.exists();
@@ -310,7 +310,12 @@ fn write_one(
 }
 
 /// Writes the tar file of a volume; returns its digest and size.
-fn pack<W: Write>(file: W, list: &[u8], pieces: &[Piece<'_>], source: &mut Source) -> io::Result<(Digest, u64, W)> {
+fn pack<W: Write>(
+    file: W,
+    list: &[u8],
+    pieces: &[VolumePiece<'_>],
+    source: &mut SplitFile,
+) -> io::Result<(Digest, u64, W)> {
     let mut out = Hashing { file, hasher: Hasher::new(), size: 0 };
     out.file(LIST, list.len() as u64, &mut &*list)?;
     for piece in pieces {

@@ -4,11 +4,16 @@ use edit::filter::bounds::{Bound, Bounds};
 use edit::filter::image_set::PackageRequest;
 use fbc::json::{JsonKind, JsonPath, Raw};
 
-use crate::imageset::Kind;
-use crate::imageset::fields::{Field, Fields, shown};
+use crate::imageset::ImageSetKind;
+use crate::imageset::fields::{FieldValue, Fields, shown};
 
 /// Parses a package.
-pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, kind: Kind) -> Option<PackageRequest> {
+pub(super) fn package(
+    fields: &mut Fields<'_>,
+    value: Raw<'_>,
+    path: &JsonPath,
+    kind: ImageSetKind,
+) -> Option<PackageRequest> {
     let mut package = PackageRequest::default();
     let known = ["name", "defaultChannel", "minVersion", "maxVersion", "channels"];
     let mut found = fields.of(value, path, &known, &[]);
@@ -23,7 +28,7 @@ pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, 
             _ => {
                 for (value, path) in fields.list(field) {
                     let channel = channel(fields, value, &path);
-                    if kind == Kind::Mirror && package.channels.iter().any(|(name, _)| *name == channel.0) {
+                    if kind == ImageSetKind::Mirror && package.channels.iter().any(|(name, _)| *name == channel.0) {
                         let (name, package) = (channel.0, &package.name);
                         fields.problem(&path, format!("duplicate channel {name:?} of package {package:?}"));
                         continue;
@@ -40,7 +45,7 @@ pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath, 
         return None;
     }
     let ranged = package.channels.iter().any(|(_, bounds)| !bounds.is_open());
-    if kind == Kind::Mirror && ranged && !package.bounds.is_open() {
+    if kind == ImageSetKind::Mirror && ranged && !package.bounds.is_open() {
         let message = format!("package {:?} and one of its channels both have a version range", package.name);
         fields.problem_with_help(path, message, "remove one of the ranges");
     }
@@ -62,7 +67,7 @@ fn channel(fields: &mut Fields<'_>, value: Raw<'_>, path: &JsonPath) -> (String,
     (name, bounds)
 }
 
-fn bound(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<Bound> {
+fn bound(fields: &mut Fields<'_>, field: &FieldValue<'_>) -> Option<Bound> {
     let text = fields.text(field).filter(|text| !text.is_empty())?;
     match Bound::parse(&text) {
         Ok(bound) => Some(bound),

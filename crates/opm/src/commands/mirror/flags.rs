@@ -8,11 +8,11 @@ use fbc::Limits;
 use fbc::fault::Fault;
 use image::{CatalogImages, Descriptor, Platform, Programs, Store};
 use mirror::MirrorError;
-use mirror::destination::{Layout, Target};
-use mirror::imageset::Problem;
-use mirror::report::{Missing, OnMissing, text};
-use mirror::request::{CatalogProgram, Request, RequestError, SelectionOptions};
-use mirror::session::Session;
+use mirror::destination::{MirrorDestination, PathLayout};
+use mirror::imageset::ImageSetProblem;
+use mirror::report::{MissingImage, OnMissing, text};
+use mirror::request::{CatalogProgram, MirrorRequest, MirrorRequestError, SelectionOptions};
+use mirror::session::MirrorSession;
 use mirror::set::write_whole;
 use serde::Serialize;
 use source::{Images, PullSettings, RegistrySettings, RunningStage};
@@ -66,7 +66,7 @@ pub(crate) struct ChoiceFlags {
     pub(crate) edges: String,
     /// Repository paths at the destination: source path (path), or source registry and path (host)
     #[arg(long, value_name = "LAYOUT", default_value = "path", value_parser = layout())]
-    pub(crate) layout: Layout,
+    pub(crate) layout: PathLayout,
     /// Ignore these unsupported parts of the file
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = ["platform", "helm"])]
     pub(crate) skip: Vec<String>,
@@ -108,7 +108,7 @@ impl ChoiceFlags {
             choose_default: false,
             ignore_unknown: false,
             edges: "keep".into(),
-            layout: Layout::Path,
+            layout: PathLayout::Path,
             skip: Vec::new(),
             without_referrers: false,
             catalog_program: None,
@@ -142,8 +142,8 @@ fn on_missing() -> impl TypedValueParser<Value = OnMissing> {
     choice([("fail", OnMissing::Fail), ("drop", OnMissing::Drop), ("keep", OnMissing::Keep)])
 }
 
-fn layout() -> impl TypedValueParser<Value = Layout> {
-    choice([("path", Layout::Path), ("host", Layout::Host)])
+fn layout() -> impl TypedValueParser<Value = PathLayout> {
+    choice([("path", PathLayout::Path), ("host", PathLayout::Host)])
 }
 
 fn binary(text: &str) -> Result<(Platform, PathBuf), InvalidValue> {
@@ -219,8 +219,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn session(&self) -> Result<Session<'_>, Failure> {
-        Ok(Session::new(&self.images, &self.limits, &self.face)?)
+    pub(crate) fn session(&self) -> Result<MirrorSession<'_>, Failure> {
+        Ok(MirrorSession::new(&self.images, &self.limits, &self.face)?)
     }
 }
 
@@ -230,7 +230,7 @@ struct Face {
     moved: Arc<Moved>,
 }
 
-impl mirror::session::Progress for Face {
+impl mirror::session::MirrorProgress for Face {
     fn note(&self, text: &str) {
         note(text, &self.printer);
     }
@@ -239,7 +239,7 @@ impl mirror::session::Progress for Face {
         self.printer.warning(warning);
     }
 
-    fn missing(&self, missing: &[Missing]) {
+    fn missing(&self, missing: &[MissingImage]) {
         report_missing(missing, &self.printer);
     }
 
@@ -298,7 +298,7 @@ fn catalog_name(text: &str) -> Result<(String, String), InvalidValue> {
 }
 
 impl TargetFlags {
-    pub(crate) fn target(&self, text: &str) -> Result<Target, Failure> {
+    pub(crate) fn target(&self, text: &str) -> Result<MirrorDestination, Failure> {
         target(text, self.max_nested_paths)
     }
 
@@ -306,11 +306,11 @@ impl TargetFlags {
     pub(crate) fn write_resources(
         &self,
         lock: &mirror::lock::Lock,
-        target: &Target,
+        target: &MirrorDestination,
         tls: &TlsFlags,
         printer: &Printer,
     ) -> Result<(), Failure> {
-        let options = mirror::resources::Options {
+        let options = mirror::resources::ResourceOptions {
             names: self.catalog_name.clone(),
             one_object_per_file: self.one_object_per_file,
             plain_http: tls.uses_http(),
@@ -327,8 +327,8 @@ impl TargetFlags {
 }
 
 /// Parses a destination.
-pub(crate) fn target(text: &str, max_nested_paths: Option<u16>) -> Result<Target, Failure> {
-    Target::parse(text, max_nested_paths.map(usize::from)).map_err(Failure::fault)
+pub(crate) fn target(text: &str, max_nested_paths: Option<u16>) -> Result<MirrorDestination, Failure> {
+    MirrorDestination::parse(text, max_nested_paths.map(usize::from)).map_err(Failure::fault)
 }
 
 impl From<MirrorError> for Failure {
@@ -370,11 +370,11 @@ pub(crate) fn read(file: &str, choice: &ChoiceFlags, printer: &Printer) -> Resul
     limits.file_size = limits.file_size.min(mirror::lock::LIMIT);
     let text = crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
     let options = choice.options(file)?;
-    let mut request = Request::parse(&text, &options).map_err(|error| match error {
-        RequestError::Lock(error) => MirrorError::from(error).named(file).into(),
-        RequestError::Set(problems) => invalid(file, &problems, printer),
+    let mut request = MirrorRequest::parse(&text, &options).map_err(|error| match error {
+        MirrorRequestError::Lock(error) => MirrorError::from(error).named(file).into(),
+        MirrorRequestError::Set(problems) => invalid(file, &problems, printer),
     })?;
-    if let (Request::Set(_), Some(from)) = (&request, &choice.installed) {
+    if let (MirrorRequest::Set(_), Some(from)) = (&request, &choice.installed) {
         request.restrict(installed::read(from, choice, &limits)?);
     }
     Ok(Input { request, text, options })
@@ -382,13 +382,13 @@ pub(crate) fn read(file: &str, choice: &ChoiceFlags, printer: &Printer) -> Resul
 
 /// A parsed file.
 pub(crate) struct Input {
-    pub(crate) request: Request,
+    pub(crate) request: MirrorRequest,
     pub(crate) text: Vec<u8>,
     pub(crate) options: SelectionOptions,
 }
 
 /// Reports the problems of an image set.
-pub(crate) fn invalid(file: &str, problems: &[Problem], printer: &Printer) -> Failure {
+pub(crate) fn invalid(file: &str, problems: &[ImageSetProblem], printer: &Printer) -> Failure {
     for problem in problems {
         let help = problem.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
         printer.error(&format!("{file}:{}: {}{help}", problem.line, problem.message));
@@ -409,7 +409,7 @@ pub(crate) fn note(note: &str, printer: &Printer) {
 }
 
 /// Reports missing images by package and bundle, and those that failed by cause.
-pub(crate) fn report_missing(missing: &[Missing], printer: &Printer) {
+pub(crate) fn report_missing(missing: &[MissingImage], printer: &Printer) {
     if !missing.is_empty() {
         printer.report(text(missing).trim_end());
     }

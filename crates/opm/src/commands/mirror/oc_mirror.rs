@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use common::Common;
-use mirror::destination::Target;
+use mirror::destination::MirrorDestination;
 use mirror::lock::{Lock, Role};
 use mirror::plan::Mapping;
 use mirror::push::{MirrorSet, SetPlace};
-use mirror::report::Missing;
+use mirror::report::MissingImage;
 use mirror::request::CatalogProgram;
-use mirror::selection::Selection;
+use mirror::selection::MirrorSelection;
 use mirror::set::Inventory;
 
 use super::flags::{ChoiceFlags, Input, MoveFlags, TargetFlags, catalog_program, read, report_missing, unresolved};
@@ -249,14 +249,14 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
 fn resolve_mapping(
     file: &str,
     mapping: &Mapping<'_>,
-    target: Option<(&Target, &TargetFlags)>,
+    target: Option<(&MirrorDestination, &TargetFlags)>,
     (choice, moving, tls): (&ChoiceFlags, &MoveFlags, &TlsFlags),
     printer: &Printer,
 ) -> Outcome {
     let Input { request, options, .. } = read(file, choice, printer)?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let run = moving.open_scratch(tls, &scratch)?;
-    let selection = Selection::resolve(request, &options, &run.session()?).map_err(unresolved)?;
+    let selection = MirrorSelection::resolve(request, &options, &run.session()?).map_err(unresolved)?;
     let missing = selection.missing().to_vec();
     let (lock, inventory) = selection.into_lock();
     write_mapping(mapping, (&lock, &inventory), target, tls, printer)?;
@@ -268,7 +268,7 @@ fn resolve_mapping(
 fn write_mapping(
     mapping: &Mapping<'_>,
     (lock, inventory): (&Lock, &Inventory),
-    target: Option<(&Target, &TargetFlags)>,
+    target: Option<(&MirrorDestination, &TargetFlags)>,
     tls: &TlsFlags,
     printer: &Printer,
 ) -> Outcome {
@@ -303,7 +303,7 @@ fn newest(directory: &Path) -> Result<Vec<String>, Failure> {
 }
 
 /// Returns the exit code for missing images: 4 for operators, 8 for additional images, or their sum.
-fn code(missing: &[Missing]) -> Option<u8> {
+fn code(missing: &[MissingImage]) -> Option<u8> {
     let has = |wanted: fn(Role) -> bool| missing.iter().any(|one| wanted(one.role));
     let operators = has(|role| role != Role::Additional);
     let additional = has(|role| role == Role::Additional);

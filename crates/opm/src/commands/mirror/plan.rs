@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fbc::spelling::size::bytes;
 use image::Reference;
-use mirror::have::Have;
+use mirror::have::KnownBlobs;
 use mirror::lock::Role;
 use mirror::plan::{PlanReport, mapping_line};
 use mirror::set::write_whole;
@@ -63,7 +63,7 @@ pub(super) struct PlanArgs {
 pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let target = args.to.as_ref().map(|to| flags::target(to, args.max_nested_paths)).transpose()?;
     let Input { request, options, .. } = read(&args.file, &args.choice, printer)?;
-    let have = Have::read(&args.have)?;
+    let have = KnownBlobs::read(&args.have)?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let report = mirror::plan::plan(request, &options, &have, target.as_ref(), &run.session()?).map_err(unresolved)?;

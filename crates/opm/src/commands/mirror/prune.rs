@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use image::Reference;
-use mirror::destination::Target;
+use mirror::destination::MirrorDestination;
 use mirror::listed;
 use mirror::set::{read_lock, write_whole};
 
@@ -90,7 +90,7 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
 }
 
 /// Reads a list, whose images must all be below the target path.
-fn read_list(file: &Path, target: &Target) -> Result<Vec<Reference>, Failure> {
+fn read_list(file: &Path, target: &MirrorDestination) -> Result<Vec<Reference>, Failure> {
     let mut limits = crate::limits::from_env()?;
     limits.file_size = limits.file_size.min(listed::LIMIT);
     let shown = file.display().to_string();

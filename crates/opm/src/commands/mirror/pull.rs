@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fbc::spelling::size::bytes;
-use mirror::have::Have;
+use mirror::have::KnownBlobs;
 use mirror::pull::{PullOptions, PullReport, VolumePlan};
 use mirror::set::SetDir;
 use mirror::volume;
@@ -69,7 +69,7 @@ pub(super) fn pull(
     printer: &mut Printer,
 ) -> Result<PullReport, Failure> {
     let Input { request, text, options } = read(&args.file, &args.choice, printer)?;
-    let have = Have::read(&args.have)?;
+    let have = KnownBlobs::read(&args.have)?;
     let size = args.volumes.or(request.archive_size().filter(|_| args.to.is_some())).or(archives);
     let volumes = size.map(|size| VolumePlan {
         size,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use fbc::spelling::size::bytes;
-use mirror::destination::Target;
+use mirror::destination::MirrorDestination;
 use mirror::lock::Lock;
-use mirror::push::{MirrorSet, PushOptions, PushReport, Sent, SetPlace};
+use mirror::push::{MirrorSet, PushOptions, PushReport, PushedBlobs, SetPlace};
 
 use super::flags::{MoveFlags, TargetFlags, print_json, report_missing};
 use crate::exit::{Failure, Outcome};
@@ -55,7 +55,7 @@ pub(super) fn run(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
 }
 
 /// Splits the arguments into the places of the set and the destination.
-fn places(args: &PushArgs) -> Result<(Vec<PathBuf>, Target), Failure> {
+fn places(args: &PushArgs) -> Result<(Vec<PathBuf>, MirrorDestination), Failure> {
     let Some((registry, paths)) = args.places.split_last() else {
         return Err(Failure::message("expected a directory or volumes, and a registry"));
     };
@@ -80,13 +80,13 @@ pub(super) fn push(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Re
 pub(super) fn finish(
     report: &PushReport,
     lock: &Lock,
-    target: &Target,
+    target: &MirrorDestination,
     flags: &TargetFlags,
     tls: &TlsFlags,
     output: &str,
     printer: &mut Printer,
 ) -> Outcome {
-    if let Some(Sent { blobs, bytes: size, mounted, present }) = report.sent {
+    if let Some(PushedBlobs { blobs, bytes: size, mounted, present }) = report.sent {
         let size = bytes(size);
         printer.report(&format!("sent: {blobs} blobs ({size}), mounted: {mounted}, already present: {present}"));
     }
@@ -121,7 +121,7 @@ fn push_part(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome 
     let scratch = Unfinished::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let report = mirror::push::push_part(&paths, &target, &run.session()?)?;
-    if let Some(Sent { blobs, bytes: size, present, .. }) = report.sent {
+    if let Some(PushedBlobs { blobs, bytes: size, present, .. }) = report.sent {
         printer.report(&format!("sent: {blobs} blobs ({}), already present: {present}", bytes(size)));
     }
     if args.output == "json" { print_json(&report, printer) } else { Ok(()) }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mirror::destination::Target;
-use mirror::imageset::Kind;
-use mirror::listed::{self, Listed};
+use mirror::destination::MirrorDestination;
+use mirror::imageset::ImageSetKind;
+use mirror::listed::{self, ListedImage};
 use mirror::lock::Role;
 use mirror::prune::remove_listed;
-use mirror::request::{Request, SetRequest};
-use mirror::selection::Selection;
+use mirror::request::{MirrorRequest, SetRequest};
+use mirror::selection::MirrorSelection;
 use mirror::set::write_whole;
 
 use super::{ChoiceFlags, Common, Place, disk, place};
@@ -62,7 +62,7 @@ pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> Outcome {
     }
 }
 
-fn generate(args: &DeleteArgs, target: &Target, printer: &mut Printer) -> Outcome {
+fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer) -> Outcome {
     let (tls, moving) = args.common.source_side();
     let file = args.config.clone().unwrap_or_default();
     let workspace = disk(args.workspace.as_deref().unwrap_or_default())?;
@@ -70,17 +70,17 @@ fn generate(args: &DeleteArgs, target: &Target, printer: &mut Printer) -> Outcom
     let text = crate::commands::read_input(&file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
     let choice = ChoiceFlags { without_referrers: true, ..ChoiceFlags::defaults() };
     let options = choice.options("")?;
-    let request = SetRequest::parse(&text, Kind::Delete, &options);
+    let request = SetRequest::parse(&text, ImageSetKind::Delete, &options);
     let request = request.map_err(|problems| invalid(&file, &problems, printer))?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let run = moving.open_scratch(&tls, &scratch)?;
-    let selection =
-        Selection::resolve(Request::Set(Box::new(request)), &options, &run.session()?).map_err(unresolved)?;
-    let mut images: BTreeMap<String, Listed> = BTreeMap::new();
+    let selection = MirrorSelection::resolve(MirrorRequest::Set(Box::new(request)), &options, &run.session()?)
+        .map_err(unresolved)?;
+    let mut images: BTreeMap<String, ListedImage> = BTreeMap::new();
     // Catalogs are never removed.
     for image in selection.images().iter().filter(|image| image.role != Role::Catalog) {
         let name = format!("{}/{}:{}", target.host, target.path(&image.path), image.tag);
-        images.entry(name).or_insert(Listed { source: image.source.clone(), role: image.role });
+        images.entry(name).or_insert(ListedImage { source: image.source.clone(), role: image.role });
     }
     let out = listed::write(&images);
     let id = args.delete_id.as_ref().map(|id| format!("-{id}")).unwrap_or_default();
@@ -92,7 +92,7 @@ fn generate(args: &DeleteArgs, target: &Target, printer: &mut Printer) -> Outcom
     Ok(())
 }
 
-fn remove(args: &DeleteArgs, file: &PathBuf, target: &Target, printer: &mut Printer) -> Outcome {
+fn remove(args: &DeleteArgs, file: &PathBuf, target: &MirrorDestination, printer: &mut Printer) -> Outcome {
     let (tls, moving) = args.common.destination_side();
     let about = std::fs::metadata(file).map_err(|error| in_path(file, &error))?;
     if about.len() > listed::LIMIT {
