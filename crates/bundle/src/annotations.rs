@@ -8,7 +8,7 @@ use fbc::json::JsonKind;
 
 use crate::document;
 use crate::error::{Error, ReadError};
-use crate::file::{self, Outcome};
+use crate::file::{self, ReadOutcome};
 
 /// The annotation with the directory of the manifests.
 const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
@@ -115,9 +115,9 @@ fn names(directory: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Error> {
 fn read(path: &Path, limits: &Limits) -> Result<Option<BTreeMap<String, String>>, ReadError> {
     let mut bytes = Vec::new();
     match file::read(path, limits, &mut bytes)? {
-        Outcome::Read => {}
-        Outcome::Directory => return Err(ReadError::Directory),
-        Outcome::Unreadable(reason) => return Err(reason.into()),
+        ReadOutcome::Read => {}
+        ReadOutcome::Directory => return Err(ReadError::Directory),
+        ReadOutcome::Unreadable(reason) => return Err(reason.into()),
     }
     let json = document::first(&bytes, limits)?.body.to_json(limits)?;
     let Some(annotations) = json.raw().get("annotations") else { return Ok(None) };

@@ -9,9 +9,9 @@ use fbc::json::{JsonLayout, Text};
 
 use crate::apis::{self, ApiKey};
 use crate::error::{Error, PropertyError};
-use crate::manifests::Manifests;
+use crate::manifests::BundleManifests;
 use crate::metadata::Metadata;
-use crate::properties::{self, Package, Property};
+use crate::properties::{self, BundleProperty, OlmPackage};
 
 /// The annotation of a CSV with further properties.
 const PROPERTIES: &str = "olm.properties";
@@ -19,7 +19,7 @@ const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 
 /// The contents of a bundle in parts.
 #[derive(Debug, Clone, Default)]
-pub struct Contents {
+pub struct BundleSummary {
     /// The name of the bundle.
     pub name: String,
     /// The version, unparsed; empty if there is none.
@@ -47,9 +47,9 @@ pub struct Contents {
     /// The APIs that the bundle requires.
     pub required: Vec<ApiKey>,
     /// The properties: declared, derived and annotated, without duplicates.
-    pub properties: Vec<Property>,
+    pub properties: Vec<BundleProperty>,
     /// The dependencies listed in `metadata/`.
-    pub dependencies: Vec<Property>,
+    pub dependencies: Vec<BundleProperty>,
     /// The listed and deployed images, without duplicates.
     pub images: Vec<String>,
     /// Problems that do not prevent the bundle from being used.
@@ -62,19 +62,23 @@ pub struct Contents {
 ///
 /// # Errors
 /// Fails if the directory cannot be read or is not a bundle, see [`Error`].
-pub fn read(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
+pub fn read(dir: &Path, limits: &Limits) -> Result<BundleSummary, Error> {
     let mut warnings = Vec::new();
-    let manifests = Manifests::read(&dir.join("manifests"), limits, &mut warnings)?;
+    let manifests = BundleManifests::read(&dir.join("manifests"), limits, &mut warnings)?;
     let metadata = Metadata::read(&dir.join("metadata"), limits, &mut warnings)?;
     if metadata.package.is_empty() {
         let bundle = Csv::read(manifests.csv()).map(|csv| csv.name).unwrap_or_default();
         return Err(Error::NoPackage { bundle, file: metadata.annotations_file });
     }
-    Ok(Contents { warnings, ..with_metadata(manifests, metadata, limits)? })
+    Ok(BundleSummary { warnings, ..with_metadata(manifests, metadata, limits)? })
 }
 
 /// Returns the content of a bundle whose manifests and metadata were read.
-pub(crate) fn with_metadata(manifests: Manifests, metadata: Metadata, limits: &Limits) -> Result<Contents, Error> {
+pub(crate) fn with_metadata(
+    manifests: BundleManifests,
+    metadata: Metadata,
+    limits: &Limits,
+) -> Result<BundleSummary, Error> {
     let mut contents = parts(manifests, Some(&metadata), limits)?;
     contents.package = metadata.package;
     contents.channels = metadata.channels;
@@ -89,9 +93,9 @@ pub(crate) fn with_metadata(manifests: Manifests, metadata: Metadata, limits: &L
 ///
 /// # Errors
 /// Fails if the directory cannot be read or contains no CSV, see [`Error`].
-pub fn read_manifests(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
+pub fn read_manifests(dir: &Path, limits: &Limits) -> Result<BundleSummary, Error> {
     let mut warnings = Vec::new();
-    let manifests = Manifests::read(dir, limits, &mut warnings)?;
+    let manifests = BundleManifests::read(dir, limits, &mut warnings)?;
     let mut contents = parts(manifests, None, limits)?;
     contents.warnings = warnings;
     Ok(contents)
@@ -101,15 +105,15 @@ pub fn read_manifests(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
 ///
 /// # Errors
 /// Fails if there is no CSV among the objects, or if one of them cannot be parsed, see [`Error`].
-pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Result<Contents, Error> {
+pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Result<BundleSummary, Error> {
     let mut warnings = Vec::new();
-    let manifests = Manifests::of_texts(objects, limits, &mut warnings)?;
+    let manifests = BundleManifests::of_texts(objects, limits, &mut warnings)?;
     let mut contents = parts(manifests, None, limits)?;
     contents.warnings = warnings;
     Ok(contents)
 }
 
-fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> Result<Contents, Error> {
+fn parts(manifests: BundleManifests, metadata: Option<&Metadata>, limits: &Limits) -> Result<BundleSummary, Error> {
     let file = || manifests.csv_file.clone();
     let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
     let name = || csv.name.clone();
@@ -136,11 +140,11 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
             return Err(Error::Properties { bundle: name(), file: invalid.file, source: Box::new(invalid.source) });
         }
     }
-    let mut all: Vec<Property> = Vec::new();
+    let mut all: Vec<BundleProperty> = Vec::new();
     if let Some(metadata) = metadata {
         all.extend(metadata.properties.properties.iter().cloned());
         let release = csv.release().map_err(|error| derive(error.into()))?;
-        let package = Package { name: metadata.package.clone(), version: version.clone(), release };
+        let package = OlmPackage { name: metadata.package.clone(), version: version.clone(), release };
         all.push(package.property());
     }
     all.extend(annotated);
@@ -162,7 +166,7 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
             images.push(image);
         }
     }
-    Ok(Contents {
+    Ok(BundleSummary {
         name: csv.name.clone(),
         version,
         replaces: csv.replaces().map_err(decode)?,
@@ -176,14 +180,14 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
         images,
         problems,
         objects: manifests.into_objects(),
-        ..Contents::default()
+        ..BundleSummary::default()
     })
 }
 
 /// Compacts the value of a property and escapes it for HTML.
-fn compact(listed: Property) -> Property {
+fn compact(listed: BundleProperty) -> BundleProperty {
     let value = listed.value.map_or_else(Text::null, |value| Text::as_written(value.raw(), JsonLayout::Compact));
-    Property { kind: listed.kind, value: Some(value.for_html()) }
+    BundleProperty { kind: listed.kind, value: Some(value.for_html()) }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A Dockerfile that builds a bundle image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Dockerfile {
+pub struct BundleDockerfile {
     /// The base image; `scratch` for none.
     pub base: String,
     /// The labels of the image.
@@ -24,7 +24,7 @@ pub struct Copied {
 
 /// What a Dockerfile contains that only a container engine can build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DockerfileError {
+pub enum BundleDockerfileError {
     /// An instruction other than FROM, LABEL and COPY.
     #[error("line {line}: {instruction} is not supported")]
     Instruction {
@@ -46,15 +46,15 @@ pub enum DockerfileError {
     NoBase,
 }
 
-impl Dockerfile {
+impl BundleDockerfile {
     /// Parses a Dockerfile.
     ///
     /// # Errors
     /// Fails if it contains anything that only a container engine can build.
-    pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
-        let mut found = Dockerfile::default();
+    pub fn parse(text: &str) -> Result<BundleDockerfile, BundleDockerfileError> {
+        let mut found = BundleDockerfile::default();
         for (line, text) in instructions(text) {
-            let form = |what| DockerfileError::Form { line, what };
+            let form = |what| BundleDockerfileError::Form { line, what };
             let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
             let rest = rest.trim();
             if rest.contains('$') {
@@ -84,11 +84,11 @@ impl Dockerfile {
                     }
                     found.copies.extend(from.iter().map(|from| Copied { from: from.clone(), to: to.clone() }));
                 }
-                _ => return Err(DockerfileError::Instruction { line, instruction: name.to_owned() }),
+                _ => return Err(BundleDockerfileError::Instruction { line, instruction: name.to_owned() }),
             }
         }
         match found.base.is_empty() {
-            true => Err(DockerfileError::NoBase),
+            true => Err(BundleDockerfileError::NoBase),
             false => Ok(found),
         }
     }
@@ -165,7 +165,7 @@ COPY bundle/manifests /manifests/
 COPY bundle/tests/scorecard /tests/scorecard/
 COPY [\"a b\", \"c\", \"/d/\"]
 ";
-        let parsed = Dockerfile::parse(text).unwrap();
+        let parsed = BundleDockerfile::parse(text).unwrap();
         assert_eq!(parsed.base, "scratch");
         let labels = |key: &str| parsed.labels[key].as_str();
         assert_eq!([labels("a"), labels("b"), labels("c"), labels("old")], ["1", "two words", "x=y", "form of it"]);
@@ -184,7 +184,7 @@ COPY [\"a b\", \"c\", \"/d/\"]
 
     #[test]
     fn whatever_needs_a_container_engine_is_named() {
-        let error = |text: &str| Dockerfile::parse(text).unwrap_err().to_string();
+        let error = |text: &str| BundleDockerfile::parse(text).unwrap_err().to_string();
         assert_eq!(error("FROM scratch\nRUN make\n"), "line 2: RUN is not supported");
         assert_eq!(error("FROM scratch\n\nADD x /y\n"), "line 3: ADD is not supported");
         assert_eq!(error("FROM a AS b\n"), "line 1: a named stage is not supported");

@@ -53,16 +53,16 @@ pub enum DocumentError {
 
 /// The first document of a file.
 #[derive(Debug)]
-pub(crate) struct First<'a> {
+pub(crate) struct LeadingDocument<'a> {
     /// The document.
-    pub(crate) body: Body<'a>,
+    pub(crate) body: DocumentBody<'a>,
     /// Whether another document follows.
     pub(crate) more: bool,
 }
 
 /// A document in the format of its file.
 #[derive(Debug)]
-pub(crate) enum Body<'a> {
+pub(crate) enum DocumentBody<'a> {
     /// Valid JSON, as written.
     Json(Raw<'a>),
     /// Valid JSON in which replacement characters stand for invalid UTF-8.
@@ -81,7 +81,7 @@ pub(crate) enum Body<'a> {
 /// Finds the first document in the text of a file.
 ///
 /// Text whose first character is `{` is JSON. If it does not parse, it may still be YAML in flow style.
-pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, DocumentError> {
+pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<LeadingDocument<'a>, DocumentError> {
     let mut splitter = Splitter::new(limits.depth);
     let mut not_json = None;
     let mut batch = splitter.step(text, true, 1);
@@ -92,7 +92,7 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, Do
         let batch = splitter.step(json.as_bytes(), true, 1);
         if let Some(value) = batch.documents.first().and_then(|document| batch.json(document.as_ref().ok()?)) {
             let more = json.as_bytes()[batch.consumed..].trim_ascii_start().first() == Some(&b'{');
-            return Ok(First { body: Body::Replaced(value.into()), more });
+            return Ok(LeadingDocument { body: DocumentBody::Replaced(value.into()), more });
         }
         not_json = batch.not_json;
     }
@@ -100,7 +100,7 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, Do
         && let Some(value) = batch.lasting_json(document)
     {
         let more = text[batch.consumed..].trim_ascii_start().first() == Some(&b'{');
-        return Ok(First { body: Body::Json(value), more });
+        return Ok(LeadingDocument { body: DocumentBody::Json(value), more });
     }
     let mut start = 0;
     if let Some(error) = batch.not_json.take() {
@@ -126,16 +126,16 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, Do
                 more = next.is_some_and(|next| has_content(batch.text(next)));
                 at += batch.consumed;
             }
-            Ok(First { body: Body::Yaml { text: own, line, not_json }, more })
+            Ok(LeadingDocument { body: DocumentBody::Yaml { text: own, line, not_json }, more })
         }
     }
 }
 
 /// One of the documents of a file.
 #[derive(Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct FileDocument<'a> {
     /// The document.
-    pub(crate) body: Body<'a>,
+    pub(crate) body: DocumentBody<'a>,
     /// The zero-based line of the file on which it starts.
     pub(crate) line: usize,
     /// The byte offset of its text in the file.
@@ -143,7 +143,7 @@ pub(crate) struct Found<'a> {
 }
 
 /// Finds all non-empty documents in the text of a file.
-pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>, DocumentError> {
+pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<FileDocument<'a>>, DocumentError> {
     let mut splitter = Splitter::new(limits.depth);
     let mut found = Vec::new();
     // Line counting continues where it stopped.
@@ -160,13 +160,13 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
             line += lines(&text[counted..start]);
             counted = start;
             if let Some(value) = batch.lasting_json(document) {
-                found.push(Found { line, offset: start, body: Body::Json(value) });
+                found.push(FileDocument { line, offset: start, body: DocumentBody::Json(value) });
                 continue;
             }
             let (own, rest) = split_at_end_mark(&text[start..end]);
             let mut add = |text: &'a [u8], offset: usize, line: usize| {
                 if has_content(text) {
-                    found.push(Found { body: Body::Yaml { text, line, not_json: None }, line, offset });
+                    found.push(FileDocument { body: DocumentBody::Yaml { text, line, not_json: None }, line, offset });
                 }
             };
             add(own, start, line);
@@ -187,11 +187,11 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
 }
 
 /// Returns the spans of the values of a document.
-pub(crate) fn spans(document: &Found<'_>) -> Option<Spans> {
+pub(crate) fn spans(document: &FileDocument<'_>) -> Option<Spans> {
     match &document.body {
-        Body::Json(value) => Some(Spans::of_json(*value)),
-        Body::Replaced(text) => Some(Spans::of_json(text.raw())),
-        Body::Yaml { text, .. } => Spans::of_yaml(text),
+        DocumentBody::Json(value) => Some(Spans::of_json(*value)),
+        DocumentBody::Replaced(text) => Some(Spans::of_json(text.raw())),
+        DocumentBody::Yaml { text, .. } => Spans::of_yaml(text),
     }
 }
 
@@ -212,7 +212,7 @@ impl Lines {
 }
 
 /// Resolves a JSON pointer in a document to its position, given the line breaks of the text and the `spans` of values.
-pub(crate) fn position(lines: &Lines, document: &Found<'_>, spans: &Spans, pointer: &str) -> Option<Position> {
+pub(crate) fn position(lines: &Lines, document: &FileDocument<'_>, spans: &Spans, pointer: &str) -> Option<Position> {
     let path: Vec<PathStep> = pointer
         .split('/')
         .skip(1)
@@ -246,7 +246,7 @@ fn has_content(document: &[u8]) -> bool {
     })
 }
 
-impl Body<'_> {
+impl DocumentBody<'_> {
     /// Returns the document as canonical JSON of an object in a catalog: keys sorted, `<`, `>` and `&` escaped,
     /// integers beyond signed 64 bits as floats.
     pub(crate) fn to_json(&self, limits: &Limits) -> Result<Text, DocumentError> {
@@ -261,9 +261,9 @@ impl Body<'_> {
     /// Returns the document as canonical JSON, without HTML escapes.
     fn to_plain_json(&self, limits: &Limits) -> Result<Text, DocumentError> {
         let (json, minus_zero) = match self {
-            Body::Json(value) => (Text::canonical(*value, JsonLayout::Compact), false),
-            Body::Replaced(text) => (Text::canonical(text.raw(), JsonLayout::Compact), false),
-            Body::Yaml { text, line, not_json } => {
+            DocumentBody::Json(value) => (Text::canonical(*value, JsonLayout::Compact), false),
+            DocumentBody::Replaced(text) => (Text::canonical(text.raw(), JsonLayout::Compact), false),
+            DocumentBody::Yaml { text, line, not_json } => {
                 let limits =
                     yaml::YamlLimits { depth: limits.depth, nodes: limits.yaml_nodes, bytes: limits.blob_size };
                 let json = yaml::to_text(text, &limits).map_err(|source| match not_json {

@@ -66,7 +66,7 @@ pub(crate) fn read_up_to(path: &Path, max: usize) -> io::Result<Vec<u8>> {
 }
 
 /// The result of reading a file.
-pub(crate) enum Outcome {
+pub(crate) enum ReadOutcome {
     /// The content is in the buffer.
     Read,
     /// It is a directory.
@@ -89,25 +89,25 @@ pub enum Unreadable {
 /// Reads the file at `path` into `buffer`, replacing its content.
 ///
 /// Links are followed. Only regular files are opened, since opening a pipe blocks until its other end is open.
-pub(crate) fn read(path: &Path, limits: &Limits, buffer: &mut Vec<u8>) -> Result<Outcome, Error> {
+pub(crate) fn read(path: &Path, limits: &Limits, buffer: &mut Vec<u8>) -> Result<ReadOutcome, Error> {
     buffer.clear();
-    let mut content = || -> io::Result<Outcome> {
+    let mut content = || -> io::Result<ReadOutcome> {
         let metadata = fs::metadata(path)?;
         if metadata.is_dir() {
-            return Ok(Outcome::Directory);
+            return Ok(ReadOutcome::Directory);
         }
         if !metadata.is_file() {
-            return Ok(Outcome::Unreadable(Unreadable::NotRegular));
+            return Ok(ReadOutcome::Unreadable(Unreadable::NotRegular));
         }
         buffer.reserve(metadata.len().min(limits.file_size) as usize + 1);
         File::open(path)?.take(limits.file_size.saturating_add(1)).read_to_end(buffer)?;
-        Ok(Outcome::Read)
+        Ok(ReadOutcome::Read)
     };
     match content() {
-        Ok(Outcome::Read) if buffer.len() as u64 > limits.file_size => {
+        Ok(ReadOutcome::Read) if buffer.len() as u64 > limits.file_size => {
             Err(Error::TooLarge { path: path.to_owned(), limit: limits.file_size })
         }
         Ok(outcome) => Ok(outcome),
-        Err(error) => Ok(Outcome::Unreadable(error.into())),
+        Err(error) => Ok(ReadOutcome::Unreadable(error.into())),
     }
 }

@@ -201,8 +201,8 @@ impl Findings {
     }
 
     /// Returns how many findings have each severity, the worst first.
-    pub fn counts(&self) -> Counts<'_> {
-        Counts(&self.findings)
+    pub fn counts(&self) -> FindingCounts<'_> {
+        FindingCounts(&self.findings)
     }
 }
 
@@ -222,9 +222,9 @@ impl Serialize for Findings {
 
 /// The number of findings by severity.
 #[derive(Debug, Clone, Copy)]
-pub struct Counts<'a>(&'a [Finding]);
+pub struct FindingCounts<'a>(&'a [Finding]);
 
-impl Serialize for Counts<'_> {
+impl Serialize for FindingCounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let count = |severity| self.0.iter().filter(|finding| finding.severity == severity).count();
         serializer.collect_map(Severity::ALL.into_iter().rev().map(|severity| (severity, count(severity))))

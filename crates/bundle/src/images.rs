@@ -9,21 +9,21 @@ use fbc::csv::Csv;
 
 /// An image, and its name in the CSV.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RelatedImage {
+pub(crate) struct CsvImage {
     pub(crate) name: String,
     pub(crate) image: String,
 }
 
 /// Returns the images that the CSV lists, plus the bundle's own image and deployed images that it does not list, sorted
 /// by image.
-pub(crate) fn related(csv: &Csv<'_>, bundle_image: &str) -> Result<Vec<RelatedImage>, Mismatch> {
-    let mut related: Vec<RelatedImage> =
-        csv.related_images()?.into_iter().map(|(name, image)| RelatedImage { name, image }).collect();
+pub(crate) fn related(csv: &Csv<'_>, bundle_image: &str) -> Result<Vec<CsvImage>, Mismatch> {
+    let mut related: Vec<CsvImage> =
+        csv.related_images()?.into_iter().map(|(name, image)| CsvImage { name, image }).collect();
     let mut seen: BTreeSet<String> = related.iter().map(|related| related.image.clone()).collect();
     let own = Some(bundle_image.to_owned()).filter(|image| !image.is_empty());
     for image in own.into_iter().chain(csv.deployed_images()?) {
         if seen.insert(image.clone()) {
-            related.push(RelatedImage { name: String::new(), image });
+            related.push(CsvImage { name: String::new(), image });
         }
     }
     go_sort::sort_by(&mut related, |a, b| a.image < b.image);
@@ -35,7 +35,7 @@ mod tests {
     use insta::assert_snapshot;
     use testkit::BundleDir;
 
-    use crate::Options;
+    use crate::RenderOptions;
     use crate::testing::{OPTIONS, lines, rendered, rendered_with};
 
     const INSTALL: &str = "  install:
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_bundle_image_is_a_related_image() {
         let bundle = BundleDir::new().csv_spec("  relatedImages: [{name: self, image: r/foo:1}]\n");
-        let options = |image| Options { image, ..OPTIONS };
+        let options = |image| RenderOptions { image, ..OPTIONS };
         let images = |image| {
             rendered_with(&bundle, &options(image))
                 .lines()

@@ -42,21 +42,21 @@ mod testing;
 pub use annotations::{AnnotationsError, BundleAnnotations, find_annotations};
 pub use apis::ApiKey;
 pub use check::{
-    BASELINE_CAPABILITIES, BundleDirectory, Categories, CategoriesError, CategoriesFault, Check, CheckError, Checked,
-    ConfigurationError, MediaType, OperatorDirectory, Optional, Platforms, PlatformsError, PodSecurity, Previous,
-    RepositoryFileError, VALIDATORS, Validator, check, check_catalog, check_package_manifest, media_type, pod_security,
-    read_categories,
+    BASELINE_CAPABILITIES, BundleCheck, BundleDirectory, Categories, CategoriesError, CategoriesFault, CheckError,
+    CheckedBundle, ConfigurationError, MediaType, OperatorDirectory, Optional, Platforms, PlatformsError, PodSecurity,
+    Previous, RepositoryFileError, VALIDATORS, Validator, check, check_catalog, check_package_manifest, media_type,
+    pod_security, read_categories,
 };
-pub use contents::{Contents, of_objects, read, read_manifests};
+pub use contents::{BundleSummary, of_objects, read, read_manifests};
 pub use directories::directories;
-pub use dockerfile::{Copied, Dockerfile, DockerfileError};
+pub use dockerfile::{BundleDockerfile, BundleDockerfileError, Copied};
 pub use document::DocumentError;
 pub use error::{AnnotationError, ApiError, DeriveError, Error, PropertyError, ReadError};
 pub use file::Unreadable;
-pub use finding::{Counts, Finding, Findings, Severity, Waived};
+pub use finding::{Finding, FindingCounts, Findings, Severity, Waived};
 pub use generate::{Annotations, FileError, InferError, Inferred, LayoutFault, infer};
 pub use loaded::LoadedBundle;
-pub use properties::Property;
-pub use render::{Options, Rendered, render, render_and_read};
-pub use template::{ImageTemplate, TemplateError};
-pub use whole::{BundleFile, Object, ObjectsError, ParsedBundle, Position, objects_of, read_whole};
+pub use properties::BundleProperty;
+pub use render::{BundleBlob, RenderOptions, render, render_and_read};
+pub use template::{ImageTemplate, TemplateSyntaxError};
+pub use whole::{BundleFile, BundleObject, ObjectListError, ParsedBundle, Position, objects_of, read_whole};

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA};
 use crate::error::Error;
-use crate::file::Outcome;
+use crate::file::ReadOutcome;
 use crate::finding::Finding;
 use crate::metadata::PACKAGE;
-use crate::whole::{self, Files, ParsedBundle};
+use crate::whole::{self, BundleFiles, ParsedBundle};
 
 /// A bundle that was read.
 #[derive(Debug)]
@@ -20,12 +20,12 @@ pub struct LoadedBundle {
     pub whole: ParsedBundle,
     /// The limits it was read with.
     pub limits: Limits,
-    place: Place,
+    place: BundlePlace,
 }
 
 /// Where the files of a bundle are.
 #[derive(Debug)]
-enum Place {
+enum BundlePlace {
     /// In a directory; `shown` is its path as the user wrote it, or `None` for an image.
     Directory { path: PathBuf, shown: Option<String> },
     /// Nowhere: these are the files that a bundle with the objects of a catalog would have.
@@ -38,8 +38,8 @@ impl LoadedBundle {
     /// # Errors
     /// Fails when a file cannot be read.
     pub fn from_directory(path: PathBuf, shown: Option<String>, limits: &Limits) -> Result<LoadedBundle, Error> {
-        let whole = whole::read_files(Files::In(&path), limits)?;
-        Ok(LoadedBundle { whole, limits: limits.clone(), place: Place::Directory { path, shown } })
+        let whole = whole::read_files(BundleFiles::In(&path), limits)?;
+        Ok(LoadedBundle { whole, limits: limits.clone(), place: BundlePlace::Directory { path, shown } })
     }
 
     /// Creates a bundle of a package from objects of a catalog, and dependencies in the format of `dependencies.yaml`.
@@ -60,28 +60,28 @@ impl LoadedBundle {
             let text = json!({"dependencies": dependencies}).to_string();
             files.insert("metadata/dependencies.yaml".into(), text.into_bytes());
         }
-        let whole = whole::read_files(Files::Given(&files), limits)?;
-        Ok(LoadedBundle { whole, limits: limits.clone(), place: Place::Catalog(files) })
+        let whole = whole::read_files(BundleFiles::Given(&files), limits)?;
+        Ok(LoadedBundle { whole, limits: limits.clone(), place: BundlePlace::Catalog(files) })
     }
 
     /// Returns the contents of the files that were read; one that is gone by now counts as absent.
     pub(crate) fn contents(&self) -> impl Iterator<Item = Vec<u8>> {
         let files = match &self.place {
-            Place::Directory { path, .. } => Files::In(path),
-            Place::Catalog(files) => Files::Given(files),
+            BundlePlace::Directory { path, .. } => BundleFiles::In(path),
+            BundlePlace::Catalog(files) => BundleFiles::Given(files),
         };
         self.whole.files.iter().filter_map(move |file| {
             let mut text = Vec::new();
             let outcome = files.read(Path::new(&file.name), &self.limits, &mut text);
-            matches!(outcome, Ok(Outcome::Read)).then_some(text)
+            matches!(outcome, Ok(ReadOutcome::Read)).then_some(text)
         })
     }
 
     /// Adds positions to findings, and paths that the user can open. Findings about objects of a catalog have none.
     pub fn locate(&self, findings: &mut [Finding]) {
         match &self.place {
-            Place::Directory { path, shown } => locate(findings, path, shown.as_deref(), &self.limits),
-            Place::Catalog(_) => findings.iter_mut().for_each(|finding| finding.file.clear()),
+            BundlePlace::Directory { path, shown } => locate(findings, path, shown.as_deref(), &self.limits),
+            BundlePlace::Catalog(_) => findings.iter_mut().for_each(|finding| finding.file.clear()),
         }
     }
 }

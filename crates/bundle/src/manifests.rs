@@ -10,11 +10,11 @@ use fbc::{Limits, csv};
 use crate::apis::{self, ApiKey};
 use crate::document::{self, DocumentError};
 use crate::error::Error;
-use crate::file::{self, Outcome, Unreadable};
+use crate::file::{self, ReadOutcome, Unreadable};
 
 /// The objects of a bundle.
 #[derive(Clone)]
-pub(crate) struct Manifests {
+pub(crate) struct BundleManifests {
     /// The canonical JSON of the objects, in file order.
     objects: Vec<Text>,
     /// The index of the CSV among the objects.
@@ -25,13 +25,13 @@ pub(crate) struct Manifests {
     pub(crate) defined: BTreeSet<ApiKey>,
 }
 
-impl Manifests {
+impl BundleManifests {
     /// Reads the objects in `dir`, one from each file regardless of its extension.
     ///
     /// Directories, hidden files and all CSVs except the first are skipped. Files without an object are skipped with a
     /// warning.
-    pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<Manifests, Error> {
-        let mut reader = Reader { limits, objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
+    pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<BundleManifests, Error> {
+        let mut reader = ManifestReader { limits, objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
         let skipped = warnings.len();
         let mut text = Vec::new();
         for name in file::names(dir, limits)? {
@@ -40,9 +40,9 @@ impl Manifests {
             }
             let shown = format!("manifests/{}", name.display());
             let added = match file::read(&dir.join(&name), limits, &mut text)? {
-                Outcome::Directory => continue,
-                Outcome::Unreadable(reason) => Err(reason.into()),
-                Outcome::Read => reader.add(&text, &shown, warnings),
+                ReadOutcome::Directory => continue,
+                ReadOutcome::Unreadable(reason) => Err(reason.into()),
+                ReadOutcome::Read => reader.add(&text, &shown, warnings),
             };
             if let Err(reason) = added {
                 warnings.push(format!("{shown} is left out: {reason}"));
@@ -52,13 +52,13 @@ impl Manifests {
             }
         }
         let skipped = || warnings[skipped..].to_vec();
-        let Reader { objects, csv, crds, .. } = reader;
+        let ManifestReader { objects, csv, crds, .. } = reader;
         if objects.is_empty() {
             return Err(Error::NoObjects { skipped: skipped() });
         }
         let defined = crds.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
         let (csv, csv_file) = csv.ok_or_else(|| Error::NoCsv { skipped: skipped() })?;
-        Ok(Manifests { objects, csv, csv_file, defined })
+        Ok(BundleManifests { objects, csv, csv_file, defined })
     }
 
     /// Reads objects from JSON or YAML texts.
@@ -66,18 +66,18 @@ impl Manifests {
         texts: impl IntoIterator<Item = &'a [u8]>,
         limits: &Limits,
         warnings: &mut Vec<String>,
-    ) -> Result<Manifests, Error> {
-        let mut reader = Reader { limits, objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
+    ) -> Result<BundleManifests, Error> {
+        let mut reader = ManifestReader { limits, objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
         for (i, text) in texts.into_iter().enumerate() {
             let shown = format!("object {i}");
             if let Err(reason) = reader.add(text, &shown, warnings) {
                 warnings.push(format!("{shown} is left out: {reason}"));
             }
         }
-        let Reader { objects, csv, crds, .. } = reader;
+        let ManifestReader { objects, csv, crds, .. } = reader;
         let defined = crds.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
         let (csv, csv_file) = csv.ok_or(Error::NoCsv { skipped: warnings.clone() })?;
-        Ok(Manifests { objects, csv, csv_file, defined })
+        Ok(BundleManifests { objects, csv, csv_file, defined })
     }
 
     /// Returns the CSV.
@@ -108,7 +108,7 @@ enum NoObject {
     NoKind,
 }
 
-struct Reader<'a> {
+struct ManifestReader<'a> {
     limits: &'a Limits,
     objects: Vec<Text>,
     /// The total size of the objects in bytes.
@@ -117,7 +117,7 @@ struct Reader<'a> {
     crds: Vec<Result<Vec<ApiKey>, Error>>,
 }
 
-impl Reader<'_> {
+impl ManifestReader<'_> {
     /// Adds the object in the text of a file, or returns why there is none.
     fn add(&mut self, text: &[u8], file: &str, warnings: &mut Vec<String>) -> Result<(), NoObject> {
         let first = document::first(text, self.limits)?;
@@ -186,7 +186,7 @@ mod tests {
     use insta::assert_snapshot;
     use testkit::BundleDir;
 
-    use crate::Options;
+    use crate::RenderOptions;
     use crate::testing::{OPTIONS, lines, rendered, rendered_with};
 
     const MAP: &str = "{kind: ConfigMap, metadata: {name: ";
@@ -272,10 +272,10 @@ mod tests {
     fn files_beyond_the_limits_are_rejected() {
         let mut limits = OPTIONS.limits.clone();
         limits.file_size = 100;
-        assert_snapshot!(rendered_with(&BundleDir::new(), &Options { limits, ..OPTIONS }), @"BUNDLE/manifests/crd.yaml: larger than 100 bytes");
+        assert_snapshot!(rendered_with(&BundleDir::new(), &RenderOptions { limits, ..OPTIONS }), @"BUNDLE/manifests/crd.yaml: larger than 100 bytes");
         let mut limits = OPTIONS.limits.clone();
         limits.files = 1;
-        assert_snapshot!(rendered_with(&BundleDir::new(), &Options { limits, ..OPTIONS }), @"BUNDLE/manifests: directory holds more than 1 files");
+        assert_snapshot!(rendered_with(&BundleDir::new(), &RenderOptions { limits, ..OPTIONS }), @"BUNDLE/manifests: directory holds more than 1 files");
         let bomb = "kind: &a [x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b]\n\
             d: &d [*c, *c, *c, *c, *c, *c]\ne: [*d, *d, *d, *d, *d, *d, *d]\n";
         assert_snapshot!(lines(&BundleDir::new().manifest("bomb.yaml", bomb), &["warning"]), @"warning: manifests/bomb.yaml is left out: line 5: document contains excessive aliasing");

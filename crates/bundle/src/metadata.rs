@@ -5,10 +5,10 @@ use std::path::Path;
 use fbc::Limits;
 use fbc::json::{JsonKind, Raw, Text};
 
-use crate::document::{self, Body, DocumentError};
+use crate::document::{self, DocumentBody, DocumentError};
 use crate::error::Error;
-use crate::file::{self, Outcome, Unreadable};
-use crate::properties::{Listed, Property};
+use crate::file::{self, ReadOutcome, Unreadable};
+use crate::properties::{BundleProperty, ListedProperties};
 
 /// The annotation with the package.
 pub(crate) const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
@@ -24,8 +24,8 @@ pub(crate) struct Metadata {
     pub(crate) default_channel: String,
     /// The file that defines the package or its channels.
     pub(crate) annotations_file: String,
-    pub(crate) dependencies: Listed,
-    pub(crate) properties: Listed,
+    pub(crate) dependencies: ListedProperties,
+    pub(crate) properties: ListedProperties,
 }
 
 impl Metadata {
@@ -35,14 +35,14 @@ impl Metadata {
     pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<Metadata, Error> {
         let skipped = warnings.len();
         let mut annotations = None;
-        let (mut dependencies, mut properties) = (Listed::default(), Listed::default());
+        let (mut dependencies, mut properties) = (ListedProperties::default(), ListedProperties::default());
         let mut bytes = Vec::new();
         for name in file::names(dir, limits)? {
             let shown = format!("metadata/{}", name.display());
             let document = match file::read(&dir.join(&name), limits, &mut bytes)? {
-                Outcome::Directory => continue,
-                Outcome::Unreadable(reason) => Err(reason.into()),
-                Outcome::Read => Document::read(&bytes, limits),
+                ReadOutcome::Directory => continue,
+                ReadOutcome::Unreadable(reason) => Err(reason.into()),
+                ReadOutcome::Read => MetadataFile::read(&bytes, limits),
             };
             let document = match document {
                 Ok(document) => document,
@@ -64,7 +64,7 @@ impl Metadata {
             for (field, list) in [("dependencies", &mut dependencies), ("properties", &mut properties)] {
                 if list.properties.is_empty() {
                     match document.properties(field) {
-                        Ok(properties) => *list = Listed { file: shown.clone(), properties },
+                        Ok(properties) => *list = ListedProperties { file: shown.clone(), properties },
                         Err(reason) => warn(reason),
                     }
                 }
@@ -99,23 +99,23 @@ enum Invalid {
 }
 
 /// A file as JSON.
-struct Document {
+struct MetadataFile {
     json: Text,
     /// Whether numbers and booleans are accepted as strings, as in YAML.
     lenient: bool,
     more: bool,
 }
 
-impl Document {
-    fn read(text: &[u8], limits: &Limits) -> Result<Document, Invalid> {
+impl MetadataFile {
+    fn read(text: &[u8], limits: &Limits) -> Result<MetadataFile, Invalid> {
         let first = document::first(text, limits)?;
         let (json, lenient) = match first.body {
             // Values keep their source form.
-            Body::Json(value) => (value.into(), false),
-            Body::Replaced(text) => (text, false),
-            Body::Yaml { .. } => (first.body.to_json(limits)?, true),
+            DocumentBody::Json(value) => (value.into(), false),
+            DocumentBody::Replaced(text) => (text, false),
+            DocumentBody::Yaml { .. } => (first.body.to_json(limits)?, true),
         };
-        let document = Document { json, lenient, more: first.more };
+        let document = MetadataFile { json, lenient, more: first.more };
         match document.root().kind() {
             JsonKind::Object | JsonKind::Null => Ok(document),
             kind => Err(Invalid::NotObject(kind)),
@@ -141,7 +141,7 @@ impl Document {
     }
 
     /// Returns the list of types and values under `field`.
-    fn properties(&self, field: &'static str) -> Result<Vec<Property>, Invalid> {
+    fn properties(&self, field: &'static str) -> Result<Vec<BundleProperty>, Invalid> {
         let Some(list) = self.root().get(field).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
         if list.kind() != JsonKind::Array {
             return Err(Invalid::NotList { field, found: list.kind() });
@@ -150,7 +150,7 @@ impl Document {
             JsonKind::Object | JsonKind::Null => {
                 let kind = self.text(item.get("type"));
                 let kind = kind.ok_or(Invalid::ItemType { field, index })?;
-                Ok(Property::new(kind, item.get("value")))
+                Ok(BundleProperty::new(kind, item.get("value")))
             }
             found => Err(Invalid::NotItem { field, index, found }),
         };

@@ -10,34 +10,34 @@ use crate::error::{AnnotationError, PropertyError};
 
 /// A property whose value is JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Property {
+pub struct BundleProperty {
     /// The type.
     pub kind: String,
     /// The value in its source form, if there is one.
     pub value: Option<Text>,
 }
 
-impl Property {
-    pub(crate) fn new(kind: impl Into<String>, value: Option<Raw<'_>>) -> Property {
-        Property { kind: kind.into(), value: value.map(Text::from) }
+impl BundleProperty {
+    pub(crate) fn new(kind: impl Into<String>, value: Option<Raw<'_>>) -> BundleProperty {
+        BundleProperty { kind: kind.into(), value: value.map(Text::from) }
     }
 
     /// Builds a property whose value has these fields in this order.
-    fn with_fields(kind: &str, fields: &[(&str, &str)]) -> Property {
+    fn with_fields(kind: &str, fields: &[(&str, &str)]) -> BundleProperty {
         let value = Text::object(|value| {
             for (name, text) in fields {
                 value.string(name, text);
             }
         });
-        Property { kind: kind.to_owned(), value: Some(value) }
+        BundleProperty { kind: kind.to_owned(), value: Some(value) }
     }
 }
 
 /// Properties, or dependencies of the same form, from one file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Listed {
+pub(crate) struct ListedProperties {
     pub(crate) file: String,
-    pub(crate) properties: Vec<Property>,
+    pub(crate) properties: Vec<BundleProperty>,
 }
 
 /// A property whose value is invalid for its type.
@@ -49,53 +49,53 @@ pub(crate) struct InvalidProperty {
 
 /// The content of the `olm.package` property of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Package {
+pub(crate) struct OlmPackage {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) release: String,
 }
 
-impl Package {
-    fn read(value: Raw<'_>) -> Package {
+impl OlmPackage {
+    fn read(value: Raw<'_>) -> OlmPackage {
         let [name, version, release] = fields(value, ["packageName", "version", "release"]);
-        Package { name, version, release }
+        OlmPackage { name, version, release }
     }
 
-    pub(crate) fn property(&self) -> Property {
+    pub(crate) fn property(&self) -> BundleProperty {
         let fields = [("packageName", &*self.name), ("version", &*self.version), ("release", &*self.release)];
         let length = if self.release.is_empty() { 2 } else { 3 };
-        Property::with_fields(property::PACKAGE, &fields[..length])
+        BundleProperty::with_fields(property::PACKAGE, &fields[..length])
     }
 }
 
 /// The sources of the properties of a bundle.
 pub(crate) struct Sources<'a> {
     /// The properties in `metadata/`.
-    pub(crate) declared: Listed,
+    pub(crate) declared: ListedProperties,
     /// The package from the annotations and the CSV.
-    pub(crate) package: Package,
+    pub(crate) package: OlmPackage,
     /// The properties in an annotation of the CSV.
-    pub(crate) annotated: Listed,
+    pub(crate) annotated: ListedProperties,
     /// The APIs that the bundle provides.
     pub(crate) provided: &'a BTreeSet<ApiKey>,
     /// The APIs that the bundle requires.
     pub(crate) required: &'a [ApiKey],
     /// The dependencies in `metadata/`.
-    pub(crate) dependencies: &'a Listed,
+    pub(crate) dependencies: &'a ListedProperties,
 }
 
 /// Returns the properties of a bundle, sorted by type and value, and its package.
 ///
 /// The last of several packages wins; duplicate APIs are merged.
-pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), InvalidProperty> {
+pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<BundleProperty>, OlmPackage), InvalidProperty> {
     let mut package = sources.package;
     let Sources { declared, annotated, dependencies, .. } = sources;
-    let derived = Listed { file: annotated.file.clone(), properties: vec![package.property()] };
+    let derived = ListedProperties { file: annotated.file.clone(), properties: vec![package.property()] };
     let mut seen = BTreeSet::new();
     let mut properties = Vec::new();
     let mut provided: BTreeSet<Gvk> = sources.provided.iter().map(Gvk::of).collect();
     let mut required: BTreeSet<Gvk> = sources.required.iter().map(Gvk::of).collect();
-    for Listed { file, properties: listed } in [declared, derived, annotated] {
+    for ListedProperties { file, properties: listed } in [declared, derived, annotated] {
         for listed in listed {
             if seen.contains(&listed) {
                 continue;
@@ -103,7 +103,7 @@ pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), 
             let value = || typed(&file, seen.len(), &listed);
             match &*listed.kind {
                 property::GVK => drop(provided.insert(Gvk::read(value()?))),
-                property::PACKAGE => package = Package::read(value()?),
+                property::PACKAGE => package = OlmPackage::read(value()?),
                 _ => properties.push(listed.clone()),
             }
             seen.insert(listed);
@@ -116,7 +116,7 @@ pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), 
             property::PACKAGE => {
                 let [name, range] = fields(value()?, ["packageName", "version"]);
                 let fields = [("packageName", &*name), ("versionRange", &*range)];
-                properties.push(Property::with_fields(property::PACKAGE_REQUIRED, &fields));
+                properties.push(BundleProperty::with_fields(property::PACKAGE_REQUIRED, &fields));
             }
             _ => properties.push(dependency.clone()),
         }
@@ -129,14 +129,14 @@ pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), 
 }
 
 /// Returns the properties in the `olm.properties` annotation of a CSV.
-pub(crate) fn annotated(annotation: &str, max_depth: usize) -> Result<Vec<Property>, AnnotationError> {
+pub(crate) fn annotated(annotation: &str, max_depth: usize) -> Result<Vec<BundleProperty>, AnnotationError> {
     let list = Raw::parse(annotation, max_depth)?;
     let kind = |expected, found| AnnotationError::Kind { expected, found };
     let property = |item: Raw<'_>| {
         let named = item.get("type").filter(|named| !named.is_null());
         match (item.kind(), named.map(|named| (named.kind(), named.as_str()))) {
-            (JsonKind::Object | JsonKind::Null, None) => Ok(Property::new("", item.get("value"))),
-            (JsonKind::Object, Some((_, Some(named)))) => Ok(Property::new(named, item.get("value"))),
+            (JsonKind::Object | JsonKind::Null, None) => Ok(BundleProperty::new("", item.get("value"))),
+            (JsonKind::Object, Some((_, Some(named)))) => Ok(BundleProperty::new(named, item.get("value"))),
             (JsonKind::Object, Some((found, None))) => Err(kind("a string as type", found)),
             (found, _) => Err(kind("an object", found)),
         }
@@ -165,23 +165,23 @@ impl Gvk {
         Gvk { group, kind, version }
     }
 
-    fn property(&self, kind: &str) -> Property {
-        Property::with_fields(kind, &[("group", &self.group), ("kind", &self.kind), ("version", &self.version)])
+    fn property(&self, kind: &str) -> BundleProperty {
+        BundleProperty::with_fields(kind, &[("group", &self.group), ("kind", &self.kind), ("version", &self.version)])
     }
 }
 
 /// Returns why the value of a property is invalid for its type, if it is.
-pub(crate) fn validate(file: &str, index: usize, property: &Property) -> Option<InvalidProperty> {
+pub(crate) fn validate(file: &str, index: usize, property: &BundleProperty) -> Option<InvalidProperty> {
     typed(file, index, property).err()
 }
 
 /// Builds the property for a provided API.
-pub(crate) fn of_api(key: &ApiKey) -> Property {
+pub(crate) fn of_api(key: &ApiKey) -> BundleProperty {
     Gvk::of(key).property(property::GVK)
 }
 
 /// Returns the value of a property after validating it against its type.
-fn typed<'a>(file: &str, index: usize, property: &'a Property) -> Result<Raw<'a>, InvalidProperty> {
+fn typed<'a>(file: &str, index: usize, property: &'a BundleProperty) -> Result<Raw<'a>, InvalidProperty> {
     let invalid = |source| InvalidProperty { file: file.to_owned(), source };
     let kind = || property.kind.clone();
     let value = property.value.as_ref().ok_or_else(|| invalid(PropertyError::NoValue { index, kind: kind() }))?.raw();

@@ -9,12 +9,12 @@ use fbc::json::{MemberWriter, Text};
 use fbc::{Limits, base64, blob, property};
 
 use crate::apis;
-use crate::contents::{self, Contents};
+use crate::contents::{self, BundleSummary};
 use crate::error::Error;
-use crate::images::{self, RelatedImage};
-use crate::manifests::Manifests;
+use crate::images::{self, CsvImage};
+use crate::manifests::BundleManifests;
 use crate::metadata::Metadata;
-use crate::properties::{self, InvalidProperty, Listed, Package, Property, Sources};
+use crate::properties::{self, BundleProperty, InvalidProperty, ListedProperties, OlmPackage, Sources};
 use crate::template::ImageTemplate;
 
 /// The annotation of a CSV with further properties.
@@ -22,7 +22,7 @@ pub(crate) const PROPERTIES: &str = "olm.properties";
 
 /// The options for rendering a bundle.
 #[derive(Debug)]
-pub struct Options<'a> {
+pub struct RenderOptions<'a> {
     /// The image reference that the bundle was unpacked from; empty for a plain directory.
     pub image: &'a str,
     /// Builds the image reference of a bundle without one.
@@ -35,7 +35,7 @@ pub struct Options<'a> {
 
 /// A bundle as a catalog blob.
 #[derive(Debug)]
-pub struct Rendered {
+pub struct BundleBlob {
     /// The name of the bundle.
     pub name: String,
     /// The package.
@@ -52,9 +52,9 @@ pub struct Rendered {
 ///
 /// # Errors
 /// Fails if the directory cannot be read or is not a bundle, see [`Error`].
-pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
+pub fn render(dir: &Path, options: &RenderOptions<'_>) -> Result<BundleBlob, Error> {
     let mut warnings = Vec::new();
-    let manifests = Manifests::read(&dir.join("manifests"), &options.limits, &mut warnings)?;
+    let manifests = BundleManifests::read(&dir.join("manifests"), &options.limits, &mut warnings)?;
     Ok(render_manifests(dir, manifests, warnings, options)?.0)
 }
 
@@ -62,9 +62,9 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
 ///
 /// # Errors
 /// Fails if the directory cannot be read or is not a bundle, see [`Error`].
-pub fn render_and_read(dir: &Path, options: &Options<'_>) -> Result<(Rendered, Contents), Error> {
+pub fn render_and_read(dir: &Path, options: &RenderOptions<'_>) -> Result<(BundleBlob, BundleSummary), Error> {
     let mut warnings = Vec::new();
-    let manifests = Manifests::read(&dir.join("manifests"), &options.limits, &mut warnings)?;
+    let manifests = BundleManifests::read(&dir.join("manifests"), &options.limits, &mut warnings)?;
     let (rendered, metadata) = render_manifests(dir, manifests.clone(), warnings, options)?;
     let contents = contents::with_metadata(manifests, metadata, &options.limits)?;
     Ok((rendered, contents))
@@ -73,10 +73,10 @@ pub fn render_and_read(dir: &Path, options: &Options<'_>) -> Result<(Rendered, C
 /// Renders a bundle whose manifests were read; returns its metadata, too.
 fn render_manifests(
     dir: &Path,
-    manifests: Manifests,
+    manifests: BundleManifests,
     mut warnings: Vec<String>,
-    options: &Options<'_>,
-) -> Result<(Rendered, Metadata), Error> {
+    options: &RenderOptions<'_>,
+) -> Result<(BundleBlob, Metadata), Error> {
     let limits = &options.limits;
     let file = || manifests.csv_file.clone();
     let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
@@ -92,7 +92,7 @@ fn render_manifests(
         return Err(Error::NoPackage { bundle: name(), file: metadata.annotations_file });
     }
     let derive = |source| Error::Derive { file: file(), source };
-    let package = Package {
+    let package = OlmPackage {
         name: metadata.package.clone(),
         version: csv.version().map_err(|error| derive(error.into()))?,
         release: csv.release().map_err(|error| derive(error.into()))?,
@@ -113,7 +113,7 @@ fn render_manifests(
     let (mut properties, package) = properties::collect(Sources {
         declared: metadata.properties.clone(),
         package,
-        annotated: Listed { file: file(), properties: annotated },
+        annotated: ListedProperties { file: file(), properties: annotated },
         provided: &provided,
         required: &required,
         dependencies: &metadata.dependencies,
@@ -142,46 +142,50 @@ fn render_manifests(
     let trailing = match console {
         Some(console) => {
             properties.retain(|listed| listed.kind != property::BUNDLE_OBJECT);
-            vec![(property::CSV_METADATA, Value::Text(Some(console)))]
+            vec![(property::CSV_METADATA, PropertyValue::Text(Some(console)))]
         }
         None => trailing(&mut properties, manifests.into_objects()),
     };
     let json = write(&name, &metadata.package, &image, properties, trailing, &related);
-    Ok((Rendered { name, package: metadata.package.clone(), json, csv, warnings }, metadata))
+    Ok((BundleBlob { name, package: metadata.package.clone(), json, csv, warnings }, metadata))
 }
 
 /// Returns the value of the property with metadata for consoles.
-fn console_metadata(manifests: &Manifests) -> Result<Text, Error> {
+fn console_metadata(manifests: &BundleManifests) -> Result<Text, Error> {
     metadata::from_csv(manifests.csv()).map_err(|source| Error::Migrate { file: manifests.csv_file.clone(), source })
 }
 
 /// The value of a property.
 #[derive(Debug)]
-enum Value {
+enum PropertyValue {
     /// JSON in its source form, if there is any.
     Text(Option<Text>),
     /// The JSON of an object, written as `{"data":"..."}` with the object in base64.
     Object(Text),
 }
 
-impl Value {
+impl PropertyValue {
     /// Writes the value to a property.
     fn write(&self, property: &mut MemberWriter<'_>) {
         match self {
-            Value::Text(text) => property.compact("value", text.as_ref().map(Text::raw)),
-            Value::Object(object) => property.object("value", |value| {
+            PropertyValue::Text(text) => property.compact("value", text.as_ref().map(Text::raw)),
+            PropertyValue::Object(object) => property.object("value", |value| {
                 value.base64("data", object.as_bytes());
             }),
         };
     }
 
     /// Compares values by the bytes of their text.
-    fn order(&self, other: &Value) -> Ordering {
+    fn order(&self, other: &PropertyValue) -> Ordering {
         match (self, other) {
-            (Value::Object(a), Value::Object(b)) => order_in_base64(a.as_bytes(), b.as_bytes()),
-            (Value::Text(a), Value::Text(b)) => a.cmp(b),
-            (Value::Text(text), Value::Object(object)) => text.as_ref().cmp(&Some(&in_base64(object.as_bytes()))),
-            (Value::Object(object), Value::Text(text)) => Some(&in_base64(object.as_bytes())).cmp(&text.as_ref()),
+            (PropertyValue::Object(a), PropertyValue::Object(b)) => order_in_base64(a.as_bytes(), b.as_bytes()),
+            (PropertyValue::Text(a), PropertyValue::Text(b)) => a.cmp(b),
+            (PropertyValue::Text(text), PropertyValue::Object(object)) => {
+                text.as_ref().cmp(&Some(&in_base64(object.as_bytes())))
+            }
+            (PropertyValue::Object(object), PropertyValue::Text(text)) => {
+                Some(&in_base64(object.as_bytes())).cmp(&text.as_ref())
+            }
         }
     }
 }
@@ -210,15 +214,15 @@ fn order_in_base64(a: &[u8], b: &[u8]) -> Ordering {
 
 /// Moves the properties that come last in a bundle out of `properties` and returns them in order, together with the
 /// objects of the bundle.
-fn trailing(properties: &mut Vec<Property>, objects: Vec<Text>) -> Vec<(&'static str, Value)> {
-    let mut take = |kind: &'static str| -> Vec<(&'static str, Value)> {
+fn trailing(properties: &mut Vec<BundleProperty>, objects: Vec<Text>) -> Vec<(&'static str, PropertyValue)> {
+    let mut take = |kind: &'static str| -> Vec<(&'static str, PropertyValue)> {
         properties
             .extract_if(.., |listed| listed.kind == kind)
-            .map(|trailing| (kind, Value::Text(trailing.value)))
+            .map(|trailing| (kind, PropertyValue::Text(trailing.value)))
             .collect()
     };
     let (mut trailing, metadata) = (take(property::BUNDLE_OBJECT), take(property::CSV_METADATA));
-    trailing.extend(objects.into_iter().map(|object| (property::BUNDLE_OBJECT, Value::Object(object))));
+    trailing.extend(objects.into_iter().map(|object| (property::BUNDLE_OBJECT, PropertyValue::Object(object))));
     trailing.sort_by(|(_, a), (_, b)| a.order(b));
     trailing.extend(metadata);
     trailing
@@ -229,15 +233,15 @@ fn write(
     name: &str,
     package: &str,
     image: &str,
-    properties: Vec<Property>,
-    trailing: Vec<(&'static str, Value)>,
-    related: &[RelatedImage],
+    properties: Vec<BundleProperty>,
+    trailing: Vec<(&'static str, PropertyValue)>,
+    related: &[CsvImage],
 ) -> Text {
-    let size = |(_, value): &(_, Value)| match value {
-        Value::Text(text) => text.as_ref().map_or(4, |text| text.len()),
-        Value::Object(text) => text.len() / 3 * 4 + 64,
+    let size = |(_, value): &(_, PropertyValue)| match value {
+        PropertyValue::Text(text) => text.as_ref().map_or(4, |text| text.len()),
+        PropertyValue::Object(text) => text.len() / 3 * 4 + 64,
     };
-    let early = properties.into_iter().map(|early| (Cow::Owned(early.kind), Value::Text(early.value)));
+    let early = properties.into_iter().map(|early| (Cow::Owned(early.kind), PropertyValue::Text(early.value)));
     let capacity = trailing.iter().map(size).sum::<usize>() + 4096;
     let all = early.chain(trailing.into_iter().map(|(kind, value)| (Cow::Borrowed(kind), value)));
     Text::object_of_size(capacity, |blob| {
@@ -247,7 +251,7 @@ fn write(
             property.string("type", &kind);
             value.write(property);
         });
-        blob.objects("relatedImages", related, |RelatedImage { name, image }, related| {
+        blob.objects("relatedImages", related, |CsvImage { name, image }, related| {
             related.string("name", name).string("image", image);
         });
     })
@@ -315,7 +319,7 @@ mod tests {
     fn migration_returns_the_removed_csv() {
         let bundle = BundleDir::new();
         let csv = |image, migrate| {
-            let options = Options { image, image_template: None, migrate, limits: Limits::default() };
+            let options = RenderOptions { image, image_template: None, migrate, limits: Limits::default() };
             render(bundle.path(), &options).unwrap().csv
         };
         assert!(csv("r/foo", true).unwrap().contains("\"ClusterServiceVersion\""));

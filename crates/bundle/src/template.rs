@@ -6,17 +6,17 @@
 /// comments, and the trim markers `{{-` and `-}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageTemplate {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Text(String),
-    Field(Field),
+    Field(TemplateField),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum TemplateField {
     Package,
     Name,
     Version,
@@ -25,7 +25,7 @@ enum Field {
 /// The reason why a template is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid image reference template: {message}")]
-pub struct TemplateError {
+pub struct TemplateSyntaxError {
     message: String,
 }
 
@@ -34,7 +34,7 @@ impl ImageTemplate {
     ///
     /// # Errors
     /// Fails if braces do not match, or contain anything but a field or a comment.
-    pub fn parse(text: &str) -> Result<ImageTemplate, TemplateError> {
+    pub fn parse(text: &str) -> Result<ImageTemplate, TemplateSyntaxError> {
         let mut parts = Vec::new();
         let mut rest = text;
         let mut trim_next = false;
@@ -49,10 +49,10 @@ impl ImageTemplate {
                 before = before.trim_end_matches(SPACE);
             }
             if !before.is_empty() {
-                parts.push(Part::Text(before.to_owned()));
+                parts.push(TemplatePart::Text(before.to_owned()));
             }
             let Some(action) = action else { return Ok(ImageTemplate { parts }) };
-            parts.extend(action.field.map(Part::Field));
+            parts.extend(action.field.map(TemplatePart::Field));
             trim_next = action.trim_after;
             rest = action.rest;
         }
@@ -60,11 +60,11 @@ impl ImageTemplate {
 
     /// Fills in the template.
     pub(crate) fn fill(&self, package: &str, name: &str, version: &str) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Field(Field::Package) => package.to_owned(),
-            Part::Field(Field::Name) => name.to_owned(),
-            Part::Field(Field::Version) => version.to_owned(),
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Field(TemplateField::Package) => package.to_owned(),
+            TemplatePart::Field(TemplateField::Name) => name.to_owned(),
+            TemplatePart::Field(TemplateField::Version) => version.to_owned(),
         };
         self.parts.iter().map(part).collect()
     }
@@ -75,7 +75,7 @@ const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// The content between `{{` and `}}`, and the text after it.
 struct Action<'a> {
-    field: Option<Field>,
+    field: Option<TemplateField>,
     trim_before: bool,
     trim_after: bool,
     rest: &'a str,
@@ -83,8 +83,8 @@ struct Action<'a> {
 
 impl Action<'_> {
     /// Parses an action from the text after its opening braces.
-    fn read(text: &str) -> Result<Action<'_>, TemplateError> {
-        let fail = |message: String| Err(TemplateError { message });
+    fn read(text: &str) -> Result<Action<'_>, TemplateSyntaxError> {
+        let fail = |message: String| Err(TemplateSyntaxError { message });
         let Some((inside, rest)) = text.split_once("}}") else {
             return fail(format!("unclosed action {:?}", format!("{{{{{text}")));
         };
@@ -93,9 +93,9 @@ impl Action<'_> {
         let closed = opened.unwrap_or(inside).strip_suffix('-').filter(|rest| rest.ends_with(SPACE));
         let word = closed.or(opened).unwrap_or(inside).trim_matches(SPACE);
         let field = match word {
-            ".Package" => Some(Field::Package),
-            ".Name" => Some(Field::Name),
-            ".Version" => Some(Field::Version),
+            ".Package" => Some(TemplateField::Package),
+            ".Name" => Some(TemplateField::Name),
+            ".Version" => Some(TemplateField::Version),
             "" => return fail("missing value for command".into()),
             comment if comment.starts_with("/*") && comment.ends_with("*/") && comment.len() >= 4 => None,
             other => {

@@ -4,9 +4,9 @@ use fbc::json::Raw;
 use fbc::{Limits, base64, property};
 use testkit::BundleDir;
 
-use crate::{ImageTemplate, Options, render};
+use crate::{ImageTemplate, RenderOptions, render};
 
-pub(crate) const OPTIONS: Options<'static> = Options {
+pub(crate) const OPTIONS: RenderOptions<'static> = RenderOptions {
     image: "",
     image_template: None,
     migrate: false,
@@ -22,12 +22,12 @@ pub(crate) fn rendered(bundle: &BundleDir) -> String {
 /// Renders a bundle with an image reference from `template`.
 pub(crate) fn templated(bundle: &BundleDir, template: &str, migrate: bool) -> String {
     match ImageTemplate::parse(template) {
-        Ok(template) => rendered_with(bundle, &Options { image_template: Some(&template), migrate, ..OPTIONS }),
+        Ok(template) => rendered_with(bundle, &RenderOptions { image_template: Some(&template), migrate, ..OPTIONS }),
         Err(error) => error.to_string(),
     }
 }
 
-pub(crate) fn rendered_with(bundle: &BundleDir, options: &Options<'_>) -> String {
+pub(crate) fn rendered_with(bundle: &BundleDir, options: &RenderOptions<'_>) -> String {
     let rendered = match render(bundle.path(), options) {
         Ok(rendered) => rendered,
         Err(error) => return error.to_string().replace(&bundle.path().display().to_string(), "BUNDLE"),

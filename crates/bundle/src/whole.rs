@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::document::{self, DocumentError};
 use crate::error::Error;
-use crate::file::{self, Outcome};
+use crate::file::{self, ReadOutcome};
 use crate::metadata::PACKAGE;
 
 const CSV: &str = fbc::csv::KIND;
@@ -28,7 +28,7 @@ pub struct ParsedBundle {
     /// The annotations of that file.
     pub annotations: Vec<(String, String)>,
     /// The objects of all manifests in file order; lists are expanded.
-    pub objects: Vec<Object>,
+    pub objects: Vec<BundleObject>,
     /// The properties in `metadata/properties.yaml`.
     pub properties: Vec<Value>,
     /// The dependencies in `metadata/dependencies.yaml`.
@@ -41,7 +41,7 @@ pub struct ParsedBundle {
 
 /// An object and its location.
 #[derive(Debug, Clone)]
-pub struct Object {
+pub struct BundleObject {
     /// The file, as `manifests/NAME`.
     pub file: String,
     /// The index of its document in the file.
@@ -67,7 +67,7 @@ impl ParsedBundle {
     /// Returns the ClusterServiceVersion: the first that catalogs read, or else the first of all.
     ///
     /// A bundle must not have another one, see [`ParsedBundle::several_csvs`].
-    pub fn csv(&self) -> Option<&Object> {
+    pub fn csv(&self) -> Option<&BundleObject> {
         self.csv_index().map(|index| &self.objects[index])
     }
 
@@ -81,20 +81,20 @@ impl ParsedBundle {
     ///
     /// Catalogs take the first and OLM v1 the last, so clusters would not run what the catalog describes.
     pub fn several_csvs(&self) -> Option<String> {
-        let csvs: Vec<&Object> = self.of_kind(CSV).collect();
+        let csvs: Vec<&BundleObject> = self.of_kind(CSV).collect();
         (csvs.len() > 1).then(|| several_csvs(csvs.iter().map(|csv| csv.file.as_str())))
     }
 
     /// Returns what OLM v0 reads: the first document of each file that is not hidden.
     #[must_use]
     pub fn first_documents(mut self) -> ParsedBundle {
-        self.objects.retain(Object::is_first);
+        self.objects.retain(BundleObject::is_first);
         self
     }
 
     /// Returns whether OLM v0 reads all objects.
     pub fn has_first_documents_only(&self) -> bool {
-        self.objects.iter().all(Object::is_first)
+        self.objects.iter().all(BundleObject::is_first)
     }
 
     /// Returns the first document of a manifest, if it is an object.
@@ -106,7 +106,7 @@ impl ParsedBundle {
 
     /// Collects objects that come from no file, such as those of a catalog.
     pub fn of_values(values: impl IntoIterator<Item = Value>) -> ParsedBundle {
-        let object = |value| Object { file: String::new(), document: 0, line: 0, item: None, value };
+        let object = |value| BundleObject { file: String::new(), document: 0, line: 0, item: None, value };
         ParsedBundle { objects: values.into_iter().map(object).collect(), ..ParsedBundle::default() }
     }
 
@@ -116,12 +116,12 @@ impl ParsedBundle {
     }
 
     /// Returns the objects of a kind.
-    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a BundleObject> {
         self.objects.iter().filter(move |object| object.kind() == kind)
     }
 }
 
-impl Object {
+impl BundleObject {
     /// Returns whether OLM v0 reads it: the first document of a file that is not hidden.
     fn is_first(&self) -> bool {
         self.document == 0 && self.item.is_none() && !self.file.starts_with("manifests/.")
@@ -140,7 +140,7 @@ impl Object {
 
 /// Why a text is not a list of Kubernetes objects.
 #[derive(Debug, thiserror::Error)]
-pub enum ObjectsError {
+pub enum ObjectListError {
     /// A document cannot be read.
     #[error(transparent)]
     Document(#[from] DocumentError),
@@ -162,24 +162,24 @@ pub(crate) fn several_csvs<'a>(files: impl Iterator<Item = &'a str>) -> String {
 /// # Errors
 /// Fails if the directory cannot be read or exceeds the limits.
 pub fn read_whole(dir: &Path, limits: &Limits) -> Result<ParsedBundle, Error> {
-    read_files(Files::In(dir), limits)
+    read_files(BundleFiles::In(dir), limits)
 }
 
 /// The files of a bundle.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Files<'a> {
+pub(crate) enum BundleFiles<'a> {
     /// Those of a directory.
     In(&'a Path),
     /// These, by path.
     Given(&'a BTreeMap<String, Vec<u8>>),
 }
 
-impl Files<'_> {
+impl BundleFiles<'_> {
     /// Returns the names of the manifests in byte order.
     fn manifests(self, limits: &Limits) -> Result<Vec<OsString>, Error> {
         match self {
-            Files::In(dir) => file::names(&dir.join("manifests"), limits),
-            Files::Given(files) => {
+            BundleFiles::In(dir) => file::names(&dir.join("manifests"), limits),
+            BundleFiles::Given(files) => {
                 let names = files.keys().filter_map(|path| path.strip_prefix("manifests/"));
                 Ok(names.map(OsString::from).collect())
             }
@@ -187,23 +187,23 @@ impl Files<'_> {
     }
 
     /// Reads a file into `text`.
-    pub(crate) fn read(self, path: &Path, limits: &Limits, text: &mut Vec<u8>) -> Result<Outcome, Error> {
+    pub(crate) fn read(self, path: &Path, limits: &Limits, text: &mut Vec<u8>) -> Result<ReadOutcome, Error> {
         match self {
-            Files::In(dir) => file::read(&dir.join(path), limits, text),
-            Files::Given(files) => {
+            BundleFiles::In(dir) => file::read(&dir.join(path), limits, text),
+            BundleFiles::Given(files) => {
                 text.clear();
                 let Some(given) = path.to_str().and_then(|path| files.get(path)) else {
-                    return Ok(Outcome::Unreadable(io::Error::from(io::ErrorKind::NotFound).into()));
+                    return Ok(ReadOutcome::Unreadable(io::Error::from(io::ErrorKind::NotFound).into()));
                 };
                 text.extend_from_slice(given);
-                Ok(Outcome::Read)
+                Ok(ReadOutcome::Read)
             }
         }
     }
 }
 
 /// Reads all of a bundle.
-pub(crate) fn read_files(files: Files<'_>, limits: &Limits) -> Result<ParsedBundle, Error> {
+pub(crate) fn read_files(files: BundleFiles<'_>, limits: &Limits) -> Result<ParsedBundle, Error> {
     let mut whole = ParsedBundle::default();
     let mut text = Vec::new();
     read_annotations(files, limits, &mut whole, &mut text)?;
@@ -211,24 +211,24 @@ pub(crate) fn read_files(files: Files<'_>, limits: &Limits) -> Result<ParsedBund
     for name in files.manifests(limits)? {
         let shown = format!("manifests/{}", name.display());
         match files.read(&Path::new("manifests").join(&name), limits, &mut text)? {
-            Outcome::Directory => {
+            ReadOutcome::Directory => {
                 whole.refuse(format!(
                     "subdirectories are not allowed within the \"manifests\" directory of the bundle image filesystem: found \"{shown}\""
                 ));
                 continue;
             }
-            Outcome::Unreadable(reason) => {
+            ReadOutcome::Unreadable(reason) => {
                 whole.refuse(format!("open {shown}: {reason}"));
                 continue;
             }
-            Outcome::Read => {}
+            ReadOutcome::Read => {}
         }
         whole.files.push(BundleFile { name: shown.clone(), size: text.len() as u64 });
         total += text.len() as u64;
         if total > limits.file_size {
             let path = match files {
-                Files::In(dir) => dir.join("manifests"),
-                Files::Given(_) => "manifests".into(),
+                BundleFiles::In(dir) => dir.join("manifests"),
+                BundleFiles::Given(_) => "manifests".into(),
             };
             return Err(Error::TooLarge { path, limit: limits.file_size });
         }
@@ -252,14 +252,14 @@ impl ParsedBundle {
 }
 
 fn read_annotations(
-    files: Files<'_>,
+    files: BundleFiles<'_>,
     limits: &Limits,
     whole: &mut ParsedBundle,
     text: &mut Vec<u8>,
 ) -> Result<(), Error> {
     const FILE: &str = "metadata/annotations.yaml";
     match files.read(FILE.as_ref(), limits, text)? {
-        Outcome::Read => {}
+        ReadOutcome::Read => {}
         _ => {
             whole.refuse(format!("open {FILE}: no such file or directory"));
             return Ok(());
@@ -286,14 +286,14 @@ fn read_annotations(
 
 /// Reads a list in `metadata/`; a missing file is an empty list.
 fn listed(
-    files: Files<'_>,
+    files: BundleFiles<'_>,
     field: &str,
     limits: &Limits,
     whole: &mut ParsedBundle,
     text: &mut Vec<u8>,
 ) -> Result<Vec<Value>, Error> {
     let name = format!("metadata/{field}.yaml");
-    if !matches!(files.read(name.as_ref(), limits, text)?, Outcome::Read) {
+    if !matches!(files.read(name.as_ref(), limits, text)?, ReadOutcome::Read) {
         return Ok(Vec::new());
     }
     whole.files.push(BundleFile { name: name.clone(), size: text.len() as u64 });
@@ -315,34 +315,34 @@ fn first(text: &[u8], limits: &Limits) -> Result<Value, DocumentError> {
 ///
 /// # Errors
 /// Returns the reason if the text is not a list of Kubernetes objects.
-pub fn objects_of(text: &[u8], file: &str, limits: &Limits) -> Result<Vec<Object>, ObjectsError> {
+pub fn objects_of(text: &[u8], file: &str, limits: &Limits) -> Result<Vec<BundleObject>, ObjectListError> {
     let mut objects = Vec::new();
     add(text, file, limits, &mut objects)?;
     Ok(objects)
 }
 
 /// Adds the objects in the text of a file.
-fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<Object>) -> Result<(), ObjectsError> {
+fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<BundleObject>) -> Result<(), ObjectListError> {
     for (document, found) in document::all(text, limits)?.into_iter().enumerate() {
         let value = found.body.to_value(limits)?;
         let line = found.line + 1;
         let kind = match &value {
             Value::Null => continue,
             Value::Object(fields) => fields.get("kind").and_then(Value::as_str).unwrap_or_default(),
-            _ => return Err(ObjectsError::NotObject(line)),
+            _ => return Err(ObjectListError::NotObject(line)),
         };
         if kind.is_empty() {
-            return Err(ObjectsError::NoKind(line));
+            return Err(ObjectListError::NoKind(line));
         }
         let file = file.to_owned();
         match value.get("items").and_then(Value::as_array) {
             Some(items) if kind.ends_with("List") => {
                 for (item, value) in items.iter().enumerate() {
                     let value = value.clone();
-                    objects.push(Object { file: file.clone(), document, line, item: Some(item), value });
+                    objects.push(BundleObject { file: file.clone(), document, line, item: Some(item), value });
                 }
             }
-            _ => objects.push(Object { file, document, line, item: None, value }),
+            _ => objects.push(BundleObject { file, document, line, item: None, value }),
         }
     }
     Ok(())
@@ -367,7 +367,7 @@ pub(crate) fn positions(dir: &Path, file: &str, wanted: &[(usize, &str)], limits
         return nowhere();
     }
     let mut text = Vec::new();
-    let Ok(Outcome::Read) = file::read(&path, limits, &mut text) else { return nowhere() };
+    let Ok(ReadOutcome::Read) = file::read(&path, limits, &mut text) else { return nowhere() };
     let Ok(documents) = document::all(&text, limits) else { return nowhere() };
     let lines = document::Lines::of(&text);
     let mut spans: BTreeMap<usize, Option<Spans>> = BTreeMap::new();

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bundle::rehearse::{Decision, Generation, Rehearse};
+use bundle::rehearse::{InstallDecision, OlmGeneration, Rehearse};
 use bundle::review::{crd, security};
-use bundle::{BundleDirectory, Check, Finding, LoadedBundle, Optional};
+use bundle::{BundleCheck, BundleDirectory, Finding, LoadedBundle, Optional};
 use fbc::Limits;
 use fbc::spelling::calendar::Date;
 use fbc::version::Version;
@@ -24,18 +24,18 @@ fn directories(path: &Path) -> Vec<PathBuf> {
 /// Returns the findings of all checks that need no registry.
 fn judged(directory: &Path, limits: &Limits) -> Vec<Finding> {
     let suites = ["all".to_owned(), "marketplace".to_owned()];
-    let request = Check {
+    let request = BundleCheck {
         optional: &[Optional::OperatorHub, Optional::BundleObjects],
         suites: &suites,
-        ..Check::plain(limits, Date::constant(2026, 1, 31))
+        ..BundleCheck::plain(limits, Date::constant(2026, 1, 31))
     };
     let read = BundleDirectory::read(directory.to_owned(), None, limits);
     bundle::check(read, &request, None).unwrap().findings
 }
 
 fn installs(bundle: &LoadedBundle) -> (bool, bool) {
-    let [v1, v0] = [Generation::V1, Generation::V0].map(|generation| Rehearse::new(generation).decide(bundle));
-    (v1 == Decision::Installs, v0 == Decision::Installs)
+    let [v1, v0] = [OlmGeneration::V1, OlmGeneration::V0].map(|generation| Rehearse::new(generation).decide(bundle));
+    (v1 == InstallDecision::Installs, v0 == InstallDecision::Installs)
 }
 
 #[test]

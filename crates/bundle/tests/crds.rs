@@ -1,7 +1,7 @@
 //! Changes of CRDs, one by one: the verdict of OLM v1, and ours.
 
 use bundle::Severity;
-use bundle::review::crd::{Change, Rules};
+use bundle::review::crd::{CrdDifference, Rules};
 use serde_json::{Value, json};
 
 fn crd(schema: Value) -> Value {
@@ -19,12 +19,12 @@ fn field(schema: Value) -> Value {
     crd(json!({"type": "object", "properties": {"spec": schema}}))
 }
 
-fn compare(old: &Value, new: &Value) -> Vec<Change> {
+fn compare(old: &Value, new: &Value) -> Vec<CrdDifference> {
     bundle::review::crd::compare([old], [new])
 }
 
-fn shown(changes: &[Change]) -> Vec<String> {
-    let verdict = |change: &Change| {
+fn shown(changes: &[CrdDifference]) -> Vec<String> {
+    let verdict = |change: &CrdDifference| {
         let meaning = change.meaning.map_or_else(|| "-".to_owned(), |severity| severity.to_string());
         format!("{} {} {meaning}", change.rule, if change.blocks { "blocks" } else { "passes" })
     };
@@ -136,7 +136,7 @@ fn served_versions_are_compared_with_each_other() {
     assert_eq!(compare(&same, &same), []);
     let changes = compare(&same, &two(json!({"type": "string"}), "None"));
     let pair: Vec<String> =
-        changes.iter().filter(|change| change.version == "v1 -> v2").map(Change::olm_message).collect();
+        changes.iter().filter(|change| change.version == "v1 -> v2").map(CrdDifference::olm_message).collect();
     assert_eq!(
         pair,
         [r#"validating upgrade for CRD "foos.example.com": v1 -> v2: ^.b: type: type changed : "boolean" -> "string""#]
@@ -202,7 +202,7 @@ fn a_conversion_webhook_of_the_csv_converts_between_versions() {
 #[test]
 fn only_the_refusals_of_a_generation_are_errors_of_its_rehearsal() {
     let removed = compare(&field(json!({"properties": {"a": {}}})), &field(json!({"properties": {}})));
-    let severities = |change: &Change| {
+    let severities = |change: &CrdDifference| {
         [Rules::Olm, Rules::Meaning, Rules::ClusterV0, Rules::ClusterV1].map(|rules| change.severity(rules).to_string())
     };
     assert_eq!(severities(&removed[0]), ["error", "error", "warning", "error"]);

@@ -11,7 +11,7 @@ fn crd(schema: Value) -> Value {
     })
 }
 
-fn compare(old: &Value, new: &Value) -> Vec<bundle::review::crd::Change> {
+fn compare(old: &Value, new: &Value) -> Vec<bundle::review::crd::CrdDifference> {
     bundle::review::crd::compare([old], [new])
 }
 

@@ -1,6 +1,6 @@
 //! The work of checks grows linearly with a bundle: tests count steps, not seconds.
 
-use bundle::{BundleDirectory, Check, check};
+use bundle::{BundleCheck, BundleDirectory, check};
 use fbc::spelling::calendar::Date;
 use fbc::{Limits, work};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn owned_crds_and_examples_are_matched_by_name() {
         let limits = Limits::default();
         let today = Date::constant(2026, 1, 31);
         let suites = ["community".to_owned(), "certified".to_owned(), "marketplace".to_owned()];
-        let request = Check { suites: &suites, ..Check::plain(&limits, today) };
+        let request = BundleCheck { suites: &suites, ..BundleCheck::plain(&limits, today) };
         let found = check(BundleDirectory::read(bundle.path().to_owned(), None, &limits), &request, None).unwrap();
         assert_eq!(found.findings.iter().filter(|finding| finding.id == "owned-crd").count(), 0);
     });

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use bundle::rehearse::{Bundle, Generation, Level, Rehearse, rehearse};
+use bundle::rehearse::{Level, OlmGeneration, RehearsalInput, Rehearse, rehearse};
 use bundle::review::security;
-use bundle::{BundleDirectory, Check, Finding, LoadedBundle};
+use bundle::{BundleCheck, BundleDirectory, Finding, LoadedBundle};
 use fbc::Limits;
 use fbc::spelling::calendar::Date;
 use testkit::BundleDir;
@@ -24,13 +24,13 @@ fn judge(directory: &BundleDir) -> (Vec<Finding>, Duration) {
     let limits = Limits::default();
     let suites = ["all".to_owned(), "marketplace".to_owned()];
     let today = Date::constant(2026, 1, 31);
-    let request = Check { suites: &suites, kubernetes: Some("1.30"), ..Check::plain(&limits, today) };
+    let request = BundleCheck { suites: &suites, kubernetes: Some("1.30"), ..BundleCheck::plain(&limits, today) };
     let read = BundleDirectory::read(directory.path().to_owned(), None, &limits);
     let found = bundle::check(read, &request, None).unwrap().findings;
     let read = read_bundle(directory);
     let _ = security::review(None, &read, security::SecurityOptions::default());
     let _ = security::review(Some(&read), &read, security::SecurityOptions::default());
-    rehearse(&Rehearse::new(Generation::V1), Some(&read), &read);
+    rehearse(&Rehearse::new(OlmGeneration::V1), Some(&read), &read);
     (found, started.elapsed())
 }
 
@@ -53,7 +53,8 @@ fn annotations_beyond_the_limit_are_reported() {
     let csv = CSV.replace("ANNOTATIONS", &format!("big: {}", "x".repeat(400_000))).replace("RULES", "");
     let directory = BundleDir::new().manifest("csv.yaml", csv);
     judge(&directory);
-    let prediction = Rehearse::new(Generation::V1).predict(&Bundle::new(&read_bundle(&directory).whole), "ns");
+    let prediction =
+        Rehearse::new(OlmGeneration::V1).predict(&RehearsalInput::new(&read_bundle(&directory).whole), "ns");
     let over: Vec<String> = prediction
         .limits
         .into_iter()

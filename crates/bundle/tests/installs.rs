@@ -1,7 +1,7 @@
 //! The objects that OLM v0 and OLM v1 create from a bundle.
 
-use bundle::rehearse::v1::{self, Certificates, Profile, Runtime};
-use bundle::rehearse::{Bundle, Generation, Level, Rehearse, display_name, v0};
+use bundle::rehearse::v1::{self, CertificateProvider, Profile, Runtime};
+use bundle::rehearse::{Level, OlmGeneration, RehearsalInput, Rehearse, display_name, v0};
 use fbc::Limits;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -48,8 +48,8 @@ fn bundle(modes: bool, webhooks: &str) -> BundleDir {
     BundleDir::new().manifest("csv.yaml", CSV.replace("MODE", &modes.to_string()).replace("WEBHOOKS", webhooks))
 }
 
-fn read(directory: &BundleDir) -> Bundle {
-    Bundle::new(&bundle::read_whole(directory.path(), &Limits::default()).unwrap())
+fn read(directory: &BundleDir) -> RehearsalInput {
+    RehearsalInput::new(&bundle::read_whole(directory.path(), &Limits::default()).unwrap())
 }
 
 fn options() -> v1::V1Install {
@@ -57,7 +57,7 @@ fn options() -> v1::V1Install {
         profile: Profile::default(),
         namespace: "ns".into(),
         extension: "ext".into(),
-        certificates: Certificates::CertManager,
+        certificates: CertificateProvider::CertManager,
         config: None,
     }
 }
@@ -66,7 +66,7 @@ fn listed(objects: &[Value]) -> String {
     objects.iter().map(display_name).collect::<Vec<_>>().join("\n")
 }
 
-fn refused(bundle: &Bundle, options: &v1::V1Install) -> String {
+fn refused(bundle: &RehearsalInput, options: &v1::V1Install) -> String {
     v1::install(bundle, options).unwrap_err().message
 }
 
@@ -134,7 +134,7 @@ fn boxcutter_applies_in_phases() {
 
 #[test]
 fn openshift_requests_certificates_by_annotation() {
-    let certificates = Certificates::OpenShift;
+    let certificates = CertificateProvider::OpenShift;
     let installed = v1::install(&read(&bundle(true, WEBHOOKS)), &v1::V1Install { certificates, ..options() }).unwrap();
     let service = installed.objects.iter().find(|object| object["kind"] == "Service").unwrap();
     assert_eq!(
@@ -146,7 +146,7 @@ fn openshift_requests_certificates_by_annotation() {
 
 #[test]
 fn refusals_have_the_messages_of_olm() {
-    let none = v1::V1Install { certificates: Certificates::None, ..options() };
+    let none = v1::V1Install { certificates: CertificateProvider::None, ..options() };
     assert_snapshot!(refused(&read(&bundle(true, WEBHOOKS)), &none), @r#"error for resolved bundle "foo.v1.2.3" with version "1.2.3": unsupported bundle: webhookDefinitions are not supported: certificate provider is nil"#);
     let conversion = "  webhookdefinitions:\n  - {type: ConversionWebhook, generateName: c-, deploymentName: gone, conversionCRDs: [foos.example.com, bars.example.com]}\n  - {type: ConversionWebhook, generateName: d, deploymentName: foo.manager, conversionCRDs: [foos.example.com]}\n  - {type: ValidatingAdmissionWebhook, generateName: e, deploymentName: foo.manager, rules: [{apiGroups: ['*', admissionregistration.k8s.io], resources: ['*']}]}\n";
     let odd = bundle(true, conversion).manifest("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n");
@@ -277,24 +277,24 @@ fn a_bundle_without_schemas_is_judged_like_a_complete_one() {
         .manifest("crd.yaml", crd("foos", &[("v1", 10), ("v2", 1_400_000)]))
         .manifest("large.yaml", crd("bars", &[("v1", 1_600_000)]))
         .manifest("small.yaml", crd("bazs", &[("v1", 1000)]));
-    let judged = || Bundle::without_schemas(bundle::read_whole(directory.path(), &Limits::default()).unwrap());
+    let judged = || RehearsalInput::without_schemas(bundle::read_whole(directory.path(), &Limits::default()).unwrap());
     let (whole, judged) = (read(&directory), judged());
     assert!(judged.crds.iter().all(|crd| crd.pointer("/spec/versions/0/schema").is_none()));
     assert_eq!(judged.unknown, whole.unknown);
-    let predicted = |bundle: &Bundle, generation| {
+    let predicted = |bundle: &RehearsalInput, generation| {
         let predicted = Rehearse::new(generation).predict(bundle, "ns");
         let limits = predicted.limits.into_iter().map(|it| (it.id, it.level, it.object, it.size)).collect::<Vec<_>>();
         (limits, predicted.notes)
     };
-    let found = predicted(&judged, Generation::V1);
-    assert_eq!(found, predicted(&whole, Generation::V1));
+    let found = predicted(&judged, OlmGeneration::V1);
+    assert_eq!(found, predicted(&whole, OlmGeneration::V1));
     assert_eq!(
         found.0.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(),
         [("size-object", Level::Near), ("size-object", Level::Over),]
     );
-    assert_eq!(predicted(&judged, Generation::V0), predicted(&whole, Generation::V0));
+    assert_eq!(predicted(&judged, OlmGeneration::V0), predicted(&whole, OlmGeneration::V0));
     // Measuring a release compresses it, so large schemas stay complete.
     let large = bundle(true, "").manifest("crd.yaml", crd("foos", &[("v1", 7_000_000)]));
-    let large = Bundle::without_schemas(bundle::read_whole(large.path(), &Limits::default()).unwrap());
+    let large = RehearsalInput::without_schemas(bundle::read_whole(large.path(), &Limits::default()).unwrap());
     assert!(large.crds[0].pointer("/spec/versions/0/schema").is_some());
 }

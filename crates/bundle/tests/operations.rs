@@ -1,7 +1,7 @@
 //! What commands ask about a bundle: its findings, and what OLM does with it.
 
-use bundle::rehearse::{Generation, Rehearse, rehearse};
-use bundle::{BundleDirectory, Check, CheckError, Checked, Finding, LoadedBundle, Severity, check};
+use bundle::rehearse::{OlmGeneration, Rehearse, rehearse};
+use bundle::{BundleCheck, BundleDirectory, CheckError, CheckedBundle, Finding, LoadedBundle, Severity, check};
 use fbc::Limits;
 use fbc::spelling::calendar::Date;
 use testkit::BundleDir;
@@ -41,10 +41,11 @@ fn with_csv(csv: String) -> BundleDir {
 
 const ALL: &str = "{type: AllNamespaces, supported: true}";
 
-fn checked(directory: &BundleDir, suites: &[&str]) -> Result<Checked, CheckError> {
+fn checked(directory: &BundleDir, suites: &[&str]) -> Result<CheckedBundle, CheckError> {
     let limits = Limits::default();
     let suites: Vec<String> = suites.iter().map(|&suite| suite.to_owned()).collect();
-    let request = Check { suites: &suites, unused_waivers: !suites.is_empty(), ..Check::plain(&limits, TODAY) };
+    let request =
+        BundleCheck { suites: &suites, unused_waivers: !suites.is_empty(), ..BundleCheck::plain(&limits, TODAY) };
     let path = directory.path();
     check(BundleDirectory::read(path.to_owned(), Some(path.display().to_string()), &limits), &request, None)
 }
@@ -88,7 +89,7 @@ fn a_waiver_for_a_suite_is_unused_only_if_suites_run() {
 }
 
 /// Returns whether OLM installs the bundle, as `rehearse` and as the suite say it, with the errors of both.
-fn answers(directory: &BundleDir, generation: Generation) -> [Vec<String>; 2] {
+fn answers(directory: &BundleDir, generation: OlmGeneration) -> [Vec<String>; 2] {
     let limits = Limits::default();
     let path = directory.path();
     let loaded = LoadedBundle::from_directory(path.to_owned(), Some(path.display().to_string()), &limits).unwrap();
@@ -99,7 +100,7 @@ fn answers(directory: &BundleDir, generation: Generation) -> [Vec<String>; 2] {
     };
     let found = errors(&rehearsal.findings.findings);
     assert_eq!(rehearsal.is_installable(), found.is_empty());
-    let suite = if generation == Generation::V0 { "olm-v0" } else { "olm-v1" };
+    let suite = if generation == OlmGeneration::V0 { "olm-v0" } else { "olm-v1" };
     [found, errors(&checked(directory, &[suite]).unwrap().findings)]
 }
 
@@ -107,9 +108,9 @@ fn answers(directory: &BundleDir, generation: Generation) -> [Vec<String>; 2] {
 fn rehearsals_and_suites_agree_about_install_modes() {
     let only = |mode: &str| bundle(&format!("{{type: {mode}, supported: true}}"));
     for mode in ["AllNamespaces", "OwnNamespace", "SingleNamespace", "MultiNamespace"] {
-        assert_eq!(answers(&only(mode), Generation::V0), [Vec::<String>::new(), Vec::new()], "{mode}");
+        assert_eq!(answers(&only(mode), OlmGeneration::V0), [Vec::<String>::new(), Vec::new()], "{mode}");
     }
-    let [rehearsed, suite] = answers(&only("SingleNamespace"), Generation::V1);
+    let [rehearsed, suite] = answers(&only("SingleNamespace"), OlmGeneration::V1);
     assert_eq!(rehearsed, suite);
     assert!(rehearsed[0].starts_with("olmv1-"), "{rehearsed:?}");
 }
@@ -121,7 +122,7 @@ fn rehearsals_and_suites_agree_about_the_suggested_namespace() {
         "{name: foo.v1.0.0, annotations: {operatorframework.io/suggested-namespace: Not_A_Name}}",
     );
     let directory = with_csv(suggested);
-    for generation in [Generation::V0, Generation::V1] {
+    for generation in [OlmGeneration::V0, OlmGeneration::V1] {
         let [rehearsed, suite] = answers(&directory, generation);
         assert!(suite.iter().any(|error| rehearsed.contains(error)), "{rehearsed:?} {suite:?}");
     }
@@ -134,7 +135,7 @@ fn objects_of_a_catalog_are_judged_like_files() {
     let read = LoadedBundle::from_directory(directory.path().to_owned(), None, &limits).unwrap();
     let objects = read.whole.values().map(ToString::to_string).collect();
     let of_catalog = LoadedBundle::from_objects("foo", objects, &[], &limits).unwrap();
-    for generation in [Generation::V0, Generation::V1] {
+    for generation in [OlmGeneration::V0, OlmGeneration::V1] {
         let [from_files, from_catalog] = [&read, &of_catalog].map(|bundle| {
             let rehearsal = rehearse(&Rehearse::new(generation), None, bundle);
             serde_json::to_value(&rehearsal).unwrap()

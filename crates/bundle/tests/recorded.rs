@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bundle::rehearse::v1::{self, Certificates, Profile, V1Install};
-use bundle::rehearse::{Bundle, display_name};
+use bundle::rehearse::v1::{self, CertificateProvider, Profile, V1Install};
+use bundle::rehearse::{RehearsalInput, display_name};
 use fbc::Limits;
 use serde_json::Value;
 use testkit::published::{BUNDLES, RELEASES};
@@ -85,13 +85,13 @@ fn parts(message: &str) -> Vec<String> {
 fn compare(record: &Value, bundles: &Path) -> Result<(), String> {
     let directory = bundles.join("operators").join(text(record, "/operator")).join(text(record, "/version"));
     let whole = bundle::read_whole(&directory, &Limits::default()).map_err(|error| error.to_string())?;
-    let bundle = Bundle::new(&whole);
+    let bundle = RehearsalInput::new(&whole);
     let extension: String = text(record, "/operator").chars().take(50).collect();
     let options = V1Install {
         profile: Profile::of(MINOR).unwrap(),
         namespace: text(record, "/namespace").into(),
         extension,
-        certificates: Certificates::CertManager,
+        certificates: CertificateProvider::CertManager,
         config: None,
     };
     let installed = v1::install(&bundle, &options);

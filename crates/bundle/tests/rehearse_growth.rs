@@ -1,8 +1,8 @@
 //! The work of a rehearsal grows linearly with a bundle: tests count steps, not seconds.
 
 use bundle::ParsedBundle;
-use bundle::rehearse::v1::{self, Certificates, Profile};
-use bundle::rehearse::{Bundle, upgrade, v0};
+use bundle::rehearse::v1::{self, CertificateProvider, Profile};
+use bundle::rehearse::{RehearsalInput, upgrade, v0};
 use fbc::work;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn assert_linear(task: impl Fn(usize)) {
 }
 
 /// Returns a bundle with this many deployments, accounts, webhooks and CRDs that they convert.
-fn bundle(size: usize) -> Bundle {
+fn bundle(size: usize) -> RehearsalInput {
     let each = |of: &dyn Fn(usize) -> Value| (0..size).map(of).collect::<Vec<Value>>();
     let csv = json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
@@ -49,14 +49,14 @@ fn bundle(size: usize) -> Bundle {
             },
         })
     });
-    let objects = std::iter::once(csv).chain(crds).enumerate().map(|(at, value)| bundle::Object {
+    let objects = std::iter::once(csv).chain(crds).enumerate().map(|(at, value)| bundle::BundleObject {
         file: format!("manifests/{at}.json"),
         document: 0,
         line: 1,
         item: None,
         value,
     });
-    Bundle::new(&ParsedBundle { package: "foo".into(), objects: objects.collect(), ..ParsedBundle::default() })
+    RehearsalInput::new(&ParsedBundle { package: "foo".into(), objects: objects.collect(), ..ParsedBundle::default() })
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn objects_are_matched_by_name() {
             profile: Profile::default(),
             namespace: "ns".into(),
             extension: "ext".into(),
-            certificates: Certificates::CertManager,
+            certificates: CertificateProvider::CertManager,
             config: None,
         };
         let new = v1::install(&bundle, &options).unwrap();

@@ -5,7 +5,7 @@ mod split;
 
 use std::path::{Path, PathBuf};
 
-use bundle::Contents;
+use bundle::BundleSummary;
 use fbc::Limits;
 use fbc::blob::ChannelEntry;
 use fbc::json::Text;
@@ -61,9 +61,17 @@ impl LegacyBundle {
         LegacyBundle::new(contents, &rendered.json, overrides)
     }
 
-    fn new(contents: Contents, json: &Text, overrides: &Overrides) -> Result<LegacyBundle, EditError> {
-        let Contents {
-            name, package, mut channels, default_channel, mut replaces, mut skips, mut skip_range, csv, ..
+    fn new(contents: BundleSummary, json: &Text, overrides: &Overrides) -> Result<LegacyBundle, EditError> {
+        let BundleSummary {
+            name,
+            package,
+            mut channels,
+            default_channel,
+            mut replaces,
+            mut skips,
+            mut skip_range,
+            csv,
+            ..
         } = contents;
         for (what, text) in [("package", &package), ("bundle", &name)] {
             if matches!(text.as_str(), "" | "." | "..") || text.contains(['/', '\0']) || text.len() > 200 {

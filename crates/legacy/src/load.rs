@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use bundle::Contents;
+use bundle::BundleSummary;
 use fbc::json::{JsonKind, Raw, Text};
 use fbc::{Limits, stream};
 use rusqlite::Connection;
@@ -206,7 +206,11 @@ fn load_bundles(
 }
 
 /// Writes the rows of a bundle without an image.
-fn add_contents(connection: &Connection, contents: Result<Contents, impl fmt::Display>, problems: &mut Vec<String>) {
+fn add_contents(
+    connection: &Connection,
+    contents: Result<BundleSummary, impl fmt::Display>,
+    problems: &mut Vec<String>,
+) {
     let contents = match contents {
         Ok(contents) => contents,
         Err(error) => return problems.push(error.to_string()),

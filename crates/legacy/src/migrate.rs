@@ -125,7 +125,7 @@ fn each_csv(transaction: &Transaction<'_>, mut each: impl FnMut(&str, &str) -> R
 }
 
 /// Parses a stored CSV; `None` if that fails.
-fn contents(csv: &str) -> Option<bundle::Contents> {
+fn contents(csv: &str) -> Option<bundle::BundleSummary> {
     bundle::of_objects([csv.as_bytes()], &Limits::default()).ok()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bundle::Contents;
+use bundle::BundleSummary;
 use fbc::Limits;
 use fbc::quote::quote;
 use rusqlite::{Connection, OptionalExtension};
@@ -107,7 +107,7 @@ enum ManifestsError {
 struct Manifests {
     strictness: Strictness,
     /// By image.
-    pulled: BTreeMap<String, Result<Contents, ManifestsError>>,
+    pulled: BTreeMap<String, Result<BundleSummary, ManifestsError>>,
     /// The images to pull before the next attempt.
     missing: Vec<String>,
 }

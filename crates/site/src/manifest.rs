@@ -2,8 +2,8 @@
 
 use std::io;
 
-use bundle::review::facts::Facts;
-use bundle::{Object, ParsedBundle};
+use bundle::review::facts::BundleFacts;
+use bundle::{BundleObject, ParsedBundle};
 use edit::diff::changes::{ComparedBundle, ImageDifference, PropertyDifference};
 use fbc::property;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub struct VersionManifest {
     /// The objects in the blob.
     pub objects: ParsedBundle,
     /// The facts of the manifests.
-    pub facts: Facts,
+    pub facts: BundleFacts,
     /// Whether objects are in separate files.
     pub elsewhere: bool,
 }
@@ -50,7 +50,7 @@ impl VersionManifest {
     }
 
     /// Returns all objects in the blob but the CSV and the CRDs.
-    pub fn others(&self) -> impl Iterator<Item = &Object> {
+    pub fn others(&self) -> impl Iterator<Item = &BundleObject> {
         self.objects.objects.iter().filter(|object| !matches!(object.kind(), CRD | "ClusterServiceVersion"))
     }
 
@@ -72,7 +72,7 @@ impl VersionManifest {
             }
         }
         manifest.objects = ParsedBundle::of_values(objects);
-        manifest.facts = Facts::of(manifest.whole_csv().into_iter().chain(manifest.crds()), metadata.as_ref());
+        manifest.facts = BundleFacts::of(manifest.whole_csv().into_iter().chain(manifest.crds()), metadata.as_ref());
         manifest.csv = CsvDescription::of(manifest.whole_csv().or(metadata.as_ref()).unwrap_or(&Value::Null));
         manifest.blob = blob;
         Ok(manifest)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundle::review::facts::{Rule, Scope};
+use bundle::review::facts::{PermissionRule, RightScope};
 use bundle::review::security::{self, RULES, SecurityOptions};
 use bundle::{Finding, Severity};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub struct Concern {
 #[derive(Debug, Clone)]
 pub struct Permissions {
     /// The rules, those of the cluster first.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<PermissionRule>,
     /// What deserves review, the worst first; or why it is unknown.
     pub concerns: Result<Vec<Concern>, String>,
 }
@@ -57,21 +57,21 @@ impl Permissions {
     }
 
     /// Returns the accounts of one scope, in order.
-    pub fn accounts(&self, scope: Scope) -> Vec<&str> {
+    pub fn accounts(&self, scope: RightScope) -> Vec<&str> {
         let all: BTreeSet<&str> =
             self.rules.iter().filter(|rule| rule.scope == scope).map(|rule| rule.account.as_str()).collect();
         all.into_iter().collect()
     }
 
     /// Returns the role of an account as an object.
-    pub fn role(&self, name: &str, scope: Scope, account: &str) -> Value {
+    pub fn role(&self, name: &str, scope: RightScope, account: &str) -> Value {
         let rules: Vec<Value> = self
             .rules
             .iter()
             .filter(|rule| rule.scope == scope && rule.account == account)
-            .map(Rule::to_json)
+            .map(PermissionRule::to_json)
             .collect();
-        let kind = if scope == Scope::Cluster { "ClusterRole" } else { "Role" };
+        let kind = if scope == RightScope::Cluster { "ClusterRole" } else { "Role" };
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": kind,
@@ -118,7 +118,7 @@ mod tests {
             "install": {"spec": {
                 "clusterPermissions": [{"serviceAccountName": "a", "rules": rules}],
                 "deployments": [{"name": "d", "spec": {"template": {"spec": pod}}}]}}}});
-        let facts = bundle::review::facts::Facts::of([&csv], None);
+        let facts = bundle::review::facts::BundleFacts::of([&csv], None);
         VersionManifest { objects: ParsedBundle::of_values([csv]), facts, ..VersionManifest::default() }
     }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bundle::rehearse::{Decision, Generation, Rehearse};
-use bundle::review::crd::{self, Change};
+use bundle::rehearse::{InstallDecision, OlmGeneration, Rehearse};
+use bundle::review::crd::{self, CrdDifference};
 use bundle::{LoadedBundle, ParsedBundle};
 use catalog::{Catalog, Package, Warnings};
 use fbc::blob::TextBuffer;
@@ -61,9 +61,9 @@ pub struct RehearsedBundle {
     /// The bundle.
     pub bundle: String,
     /// OLM v0.
-    pub v0: Decision,
+    pub v0: InstallDecision,
     /// OLM v1.
-    pub v1: Decision,
+    pub v1: InstallDecision,
 }
 
 /// A bundle and its predecessor.
@@ -184,7 +184,7 @@ impl CatalogBundles<'_> {
         let value = serde_json::from_str(csv.raw().text())
             .map_err(|source| SourceError::Metadata { name: name.to_owned(), source })?;
         let file = String::from("manifests/csv.json");
-        let csv = bundle::Object { file, document: 0, line: 1, item: None, value };
+        let csv = bundle::BundleObject { file, document: 0, line: 1, item: None, value };
         let dependencies = needs(text.text());
         Ok(Some(ParsedBundle {
             package: package.name().to_owned(),
@@ -200,7 +200,7 @@ impl CatalogBundles<'_> {
     /// # Errors
     /// Fails when a bundle cannot be read.
     pub fn rehearse_all(&self, request: &Rehearse, pull: bool) -> Result<Vec<RehearsedBundle>, SourceError> {
-        let requests = [Generation::V0, Generation::V1].map(|generation| request.with(generation));
+        let requests = [OlmGeneration::V0, OlmGeneration::V1].map(|generation| request.with(generation));
         let mut all = Vec::new();
         for package in self.catalog.packages() {
             for (name, _) in package.bundles() {
@@ -210,8 +210,8 @@ impl CatalogBundles<'_> {
                         let described = self.described(package, name)?;
                         let refusal = |request: &Rehearse| request.refused_by_metadata(described.as_ref()?);
                         requests.each_ref().map(|request| match refusal(request) {
-                            Some(refusal) => Decision::Refused(refusal.message),
-                            None => Decision::NeedsImage,
+                            Some(refusal) => InstallDecision::Refused(refusal.message),
+                            None => InstallDecision::NeedsImage,
                         })
                     }
                 };
@@ -296,7 +296,7 @@ pub fn crd_changes(
     picks: &BundleSelector<'_>,
     images: &Images,
     limits: &Limits,
-) -> Result<Vec<Change>, SourceError> {
+) -> Result<Vec<CrdDifference>, SourceError> {
     let side = |reference: &str| match definitions(reference, limits)? {
         Some(crds) => Ok::<_, SourceError>(Side::Definitions(crds)),
         None => Ok(Side::Opened(open(reference, images, limits)?)),
@@ -312,7 +312,7 @@ pub fn crd_changes(
     }
 }
 
-fn changes_of(pairs: &[Pair]) -> Vec<Change> {
+fn changes_of(pairs: &[Pair]) -> Vec<CrdDifference> {
     let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
     both.flat_map(|(old, new)| crd::compare(old.whole.values(), new.whole.values())).collect()
 }
@@ -346,7 +346,7 @@ fn definitions(reference: &str, limits: &Limits) -> Result<Option<Vec<Value>>, S
         Err(_) if has_blobs(&text, limits) => return Ok(None),
         Err(error) => return Err(SourceError::Objects { name: reference.to_owned(), source: Box::new(error) }),
     };
-    let is_definition = |object: &bundle::Object| object.kind() == "CustomResourceDefinition";
+    let is_definition = |object: &bundle::BundleObject| object.kind() == "CustomResourceDefinition";
     let crds: Vec<Value> = objects.into_iter().filter(is_definition).map(|object| object.value).collect();
     if crds.is_empty() {
         return Err(SourceError::NoDefinitions(reference.to_owned()));

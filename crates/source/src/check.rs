@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use bundle::{
-    BundleDirectory, Check, CheckError, Checked, Finding, Findings, OperatorDirectory, ParsedBundle, Previous, Severity,
+    BundleCheck, BundleDirectory, CheckError, CheckedBundle, Finding, Findings, OperatorDirectory, ParsedBundle,
+    Previous, Severity,
 };
 use fbc::version::Version;
 use rayon::prelude::*;
@@ -20,7 +21,7 @@ pub struct CheckBundles<'a> {
     /// The directories of the bundles, each with its path as the user wrote it, or `None` for an image.
     pub bundles: &'a [(PathBuf, Option<&'a str>)],
     /// What to check of each.
-    pub check: Check<'a>,
+    pub check: BundleCheck<'a>,
     /// The previous version: a bundle, or a catalog that contains it.
     pub previous: Option<&'a str>,
     /// The directory of an operator in a repository, whose versions and catalogs are checked.
@@ -57,7 +58,7 @@ pub fn check_bundles(request: &CheckBundles<'_>, images: &Images) -> Result<Find
     let limits = request.check.limits;
     let previous = request.previous.map(|it| Ok::<_, SourceError>((it, catalog_bundles::open(it, images, limits)?)));
     let previous = previous.transpose()?;
-    let each = request.bundles.par_iter().map(|(path, shown)| -> Result<Checked, CheckBundlesError> {
+    let each = request.bundles.par_iter().map(|(path, shown)| -> Result<CheckedBundle, CheckBundlesError> {
         let bundle = BundleDirectory::read(path.clone(), shown.map(str::to_owned), limits);
         let previous = match (&previous, bundle.whole()) {
             (Some((reference, given)), Some(whole)) => Some(before(reference, given, whole)?),

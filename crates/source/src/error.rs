@@ -258,7 +258,7 @@ pub enum SourceError {
         /// The file.
         name: String,
         /// The error.
-        source: Box<bundle::ObjectsError>,
+        source: Box<bundle::ObjectListError>,
     },
     /// A file has no definitions.
     #[error("{0}: contains no CustomResourceDefinition")]

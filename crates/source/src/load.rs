@@ -202,7 +202,7 @@ fn load_bundles<'a>(
         .par_iter()
         .with_max_len(1)
         .map(|(reference, path, image)| {
-            let render = bundle::Options { image, image_template, migrate, limits: limits.clone() };
+            let render = bundle::RenderOptions { image, image_template, migrate, limits: limits.clone() };
             let outcome = bundle::render(path, &render)
                 .map_err(SourceError::from)
                 .and_then(|rendered| Ok((fbc.generated_blob(&rendered.json, limits)?, rendered.warnings)));

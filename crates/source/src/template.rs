@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bundle::Rendered;
+use bundle::BundleBlob;
 use fbc::Limits;
 use rayon::prelude::*;
 
@@ -43,7 +43,7 @@ pub fn template_bundles(
     migrate: bool,
     limits: &Limits,
     images: &Images,
-) -> Vec<Result<Rendered, SourceError>> {
+) -> Vec<Result<BundleBlob, SourceError>> {
     let directories: Vec<Result<Option<PathBuf>, TemplateReferenceError>> =
         references.iter().map(|reference| directory(reference)).collect();
     let pulled = references.iter().zip(&directories).filter(|(_, found)| matches!(found, Ok(None)));
@@ -78,7 +78,7 @@ pub fn template_bundles(
                     }
                 },
             };
-            let options = bundle::Options { image, image_template: None, migrate, limits: limits.clone() };
+            let options = bundle::RenderOptions { image, image_template: None, migrate, limits: limits.clone() };
             let rendered = bundle::render(&path, &options);
             running.advance(1);
             Ok(rendered?)

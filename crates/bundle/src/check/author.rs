@@ -37,7 +37,7 @@ fn check_accounts(input: &CheckInput<'_>, csv: &Value, findings: &mut Collector)
         let permissions = list(csv, &format!("{STRATEGY}/{field}"));
         existing.extend(permissions.iter().map(|permission| text(permission, "/serviceAccountName")));
     }
-    existing.extend(input.whole.of_kind("ServiceAccount").map(crate::whole::Object::name));
+    existing.extend(input.whole.of_kind("ServiceAccount").map(crate::whole::BundleObject::name));
     for (at, deployment) in list(csv, &format!("{STRATEGY}/deployments")).iter().enumerate() {
         let account = text(deployment, "/spec/template/spec/serviceAccountName");
         if !existing.contains(account) {

@@ -20,17 +20,17 @@ use super::hub::Categories;
 use super::repository;
 use super::suites::{CheckInput, VALIDATORS, run_validators};
 use super::{CheckError, Optional};
-use crate::file::{self, Outcome};
+use crate::file::{self, ReadOutcome};
 use crate::finding::{Finding, Severity, Waived};
 use crate::loaded::{self, LoadedBundle};
-use crate::rehearse::{Bundle, Generation, Limit, Rehearse, limits};
+use crate::rehearse::{Limit, OlmGeneration, RehearsalInput, Rehearse, limits};
 use crate::render::{self, render};
 use crate::review::crd::{self, Rules};
 use crate::whole::ParsedBundle;
 
 /// What to check of a bundle.
 #[derive(Clone, Copy)]
-pub struct Check<'a> {
+pub struct BundleCheck<'a> {
     /// The limits for reading the bundle.
     pub limits: &'a Limits,
     /// Today's date, on which waivers are valid or not.
@@ -74,10 +74,10 @@ impl PlatformsError {
     }
 }
 
-impl<'a> Check<'a> {
+impl<'a> BundleCheck<'a> {
     /// Returns the request for the checks of the existing tools alone.
-    pub fn plain(limits: &'a Limits, today: Date) -> Check<'a> {
-        Check {
+    pub fn plain(limits: &'a Limits, today: Date) -> BundleCheck<'a> {
+        BundleCheck {
             limits,
             today,
             optional: &[],
@@ -176,17 +176,17 @@ pub enum Previous<'a> {
 
 /// The findings about a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedBundle {
     /// The findings, in the order of the checks. Messages are those of the existing tools, so that scripts match them.
     pub findings: Vec<Finding>,
     /// The findings that waivers accept.
     pub waived: Vec<Waived>,
 }
 
-impl Checked {
+impl CheckedBundle {
     /// Removes the prefixes that the existing tools put before messages.
     #[must_use]
-    pub fn without_prefixes(mut self) -> Checked {
+    pub fn without_prefixes(mut self) -> CheckedBundle {
         for finding in self.findings.iter_mut().chain(self.waived.iter_mut().map(|it| &mut it.finding)) {
             let plain = finding.message.trim_start_matches("Error: ").trim_start_matches("Warning: ");
             finding.message = plain.trim_start_matches("Value : ").trim_start_matches(": ").to_owned();
@@ -201,9 +201,9 @@ impl Checked {
 /// Fails if the configuration cannot be read, or if the request selects no check.
 pub fn check(
     bundle: BundleDirectory,
-    request: &Check<'_>,
+    request: &BundleCheck<'_>,
     previous: Option<Previous<'_>>,
-) -> Result<Checked, CheckError> {
+) -> Result<CheckedBundle, CheckError> {
     let BundleDirectory { path, shown, loaded } = bundle;
     let configuration = Configuration::find(request.configuration, shown.as_deref().map(Path::new))?;
     let mut found = compatible(&path, loaded.as_ref().map(|loaded| &loaded.whole), request);
@@ -244,11 +244,11 @@ pub fn check(
     found.retain(|finding| seen.insert((finding.message.clone(), finding.file.clone(), finding.pointer.clone())));
     loaded::locate(&mut found, &path, shown.as_deref(), request.limits);
     let waived = configuration.apply(&mut found, request.today, request.unused_waivers);
-    Ok(Checked { findings: found, waived })
+    Ok(CheckedBundle { findings: found, waived })
 }
 
 /// Runs the checks of the existing tools; reuses `known` instead of reading the manifests again.
-fn compatible(dir: &Path, known: Option<&ParsedBundle>, request: &Check<'_>) -> Vec<Finding> {
+fn compatible(dir: &Path, known: Option<&ParsedBundle>, request: &BundleCheck<'_>) -> Vec<Finding> {
     let limits = request.limits;
     let format = check_format(dir, known, limits);
     let mut found = format.list;
@@ -265,7 +265,7 @@ fn compatible(dir: &Path, known: Option<&ParsedBundle>, request: &Check<'_>) -> 
 
 /// Compiles the CEL rules in the dependencies of a bundle and reports the errors.
 fn broken_rules(dir: &Path, limits: &Limits) -> Vec<Finding> {
-    let options = render::Options { image: "", image_template: None, migrate: false, limits: limits.clone() };
+    let options = render::RenderOptions { image: "", image_template: None, migrate: false, limits: limits.clone() };
     // Other problems of the bundle are already reported.
     let Ok(rendered) = render(dir, &options) else { return Vec::new() };
     let Ok(raw) = Raw::parse(&rendered.json, limits.depth) else { return Vec::new() };
@@ -295,20 +295,20 @@ fn has_rules(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits) -> bool 
     folders.iter().map(|folder| dir.join(folder)).any(|folder| {
         file::names(&folder, limits).unwrap_or_default().iter().any(|name| {
             let read = file::read(&folder.join(name), limits, &mut text);
-            matches!(read, Ok(Outcome::Read)) && memchr::memmem::find(&text, RULE.as_bytes()).is_some()
+            matches!(read, Ok(ReadOutcome::Read)) && memchr::memmem::find(&text, RULE.as_bytes()).is_some()
         })
     })
 }
 
 /// Adds what each selected OLM generation would refuse.
-fn add_rehearsals(whole: ParsedBundle, request: &Check<'_>, found: &mut Vec<Finding>) {
+fn add_rehearsals(whole: ParsedBundle, request: &BundleCheck<'_>, found: &mut Vec<Finding>) {
     let (v0, v1) = (request.has_suite("olm-v0"), request.has_suite("olm-v1"));
     if !v0 && !v1 {
         return;
     }
-    let namespace = Rehearse::new(Generation::V1).namespace_of(&whole);
+    let namespace = Rehearse::new(OlmGeneration::V1).namespace_of(&whole);
     let place = |whole: &ParsedBundle| whole.csv().map(|csv| (csv.file.clone(), csv.document));
-    let mut rehearse = |generation, bundle: &Bundle, csv: Option<&(String, usize)>| {
+    let mut rehearse = |generation, bundle: &RehearsalInput, csv: Option<&(String, usize)>| {
         let prediction = Rehearse::new(generation).predict(bundle, &namespace);
         let findings = prediction.findings(bundle, csv.map(|(file, document)| (file.as_str(), *document)));
         // Notes for those who install the bundle are no findings about it.
@@ -325,15 +325,15 @@ fn add_rehearsals(whole: ParsedBundle, request: &Check<'_>, found: &mut Vec<Find
     let mut installs = false;
     if let Some(first) = first {
         let csv = place(&first);
-        installs = rehearse(Generation::V0, &Bundle::without_schemas(first), csv.as_ref());
+        installs = rehearse(OlmGeneration::V0, &RehearsalInput::without_schemas(first), csv.as_ref());
     }
     let csv = place(&whole);
-    let bundle = Bundle::without_schemas(whole);
+    let bundle = RehearsalInput::without_schemas(whole);
     if v0 && same {
-        installs = rehearse(Generation::V0, &bundle, csv.as_ref());
+        installs = rehearse(OlmGeneration::V0, &bundle, csv.as_ref());
     }
     if v1 {
-        rehearse(Generation::V1, &bundle, csv.as_ref());
+        rehearse(OlmGeneration::V1, &bundle, csv.as_ref());
     }
     // The validator `bundle` checks the size in a ConfigMap.
     if installs {

@@ -44,19 +44,19 @@ pub(super) fn check(crd: &Value, findings: &mut Collector) {
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         );
     }
-    for Problem { field, text } in problems.0 {
+    for CrdProblem { field, text } in problems.0 {
         let pointer = field.map(|field| format!("/{}", field.replace(['.', '['], "/").replace(']', "")));
         findings.error("crd-invalid", pointer.unwrap_or_default(), text);
     }
 }
 
 /// A problem, and the field that has it.
-struct Problem {
+struct CrdProblem {
     field: Option<String>,
     text: String,
 }
 
-struct Problems(Vec<Problem>);
+struct Problems(Vec<CrdProblem>);
 
 impl Problems {
     fn invalid(&mut self, field: &str, value: &str, why: &str) {
@@ -68,7 +68,7 @@ impl Problems {
     }
 
     fn of(&mut self, field: &str, text: impl Into<String>) {
-        self.0.push(Problem { field: Some(field.to_owned()), text: text.into() });
+        self.0.push(CrdProblem { field: Some(field.to_owned()), text: text.into() });
     }
 }
 
@@ -76,7 +76,7 @@ fn check_meta(crd: &Value, problems: &mut Problems) {
     let (name, group, plural) =
         (text(crd, "/metadata/name"), text(crd, "/spec/group"), text(crd, "/spec/names/plural"));
     let texts = meta::problems(crd).into_iter().map(|problem| format!("Error: Value {name}: {problem}"));
-    problems.0.extend(texts.map(|text| Problem { field: None, text }));
+    problems.0.extend(texts.map(|text| CrdProblem { field: None, text }));
     if name != format!("{plural}.{group}") {
         problems.invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group");
     }

@@ -42,11 +42,11 @@ use serde_json::Value;
 
 use crate::document;
 use crate::error::{Error, ReadError};
-use crate::file::{self, Outcome};
+use crate::file::{self, ReadOutcome};
 use crate::finding::{Finding, Severity};
-use crate::whole::Object;
+use crate::whole::BundleObject;
 
-pub use bundle::{BundleDirectory, Check, Checked, Platforms, PlatformsError, Previous, check};
+pub use bundle::{BundleCheck, BundleDirectory, CheckedBundle, Platforms, PlatformsError, Previous, check};
 pub use catalogs::check_catalog;
 pub use configuration::ConfigurationError;
 pub use hub::{Categories, CategoriesError, CategoriesFault, read_categories};
@@ -171,7 +171,7 @@ impl Collector {
     }
 
     /// Sets the object that further findings refer to.
-    fn set_object(&mut self, object: &Object) {
+    fn set_object(&mut self, object: &BundleObject) {
         self.file = object.file.clone();
         self.document = object.document;
     }
@@ -198,9 +198,9 @@ fn manifest(name: &OsStr) -> Option<String> {
 pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, ReadError> {
     let mut text = Vec::new();
     match file::read(path, limits, &mut text)? {
-        Outcome::Read => {}
-        Outcome::Directory => return Err(ReadError::Directory),
-        Outcome::Unreadable(reason) => return Err(reason.into()),
+        ReadOutcome::Read => {}
+        ReadOutcome::Directory => return Err(ReadError::Directory),
+        ReadOutcome::Unreadable(reason) => return Err(reason.into()),
     }
     Ok(document::first(&text, limits)?.body.to_value(limits)?)
 }

@@ -15,7 +15,7 @@ const TERMS: &str =
 type Platform = (String, String);
 
 /// Selects one of the two.
-type Part = fn(&Platform) -> &String;
+type PlatformSet = fn(&Platform) -> &String;
 
 /// An image of a deployment, and the platforms its pods may run on.
 struct PlacedImage<'a> {
@@ -76,11 +76,11 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
             }
         }
     }
-    let of = |images: &[PlacedImage<'_>], part: Part| -> BTreeSet<String> {
+    let of = |images: &[PlacedImage<'_>], part: PlatformSet| -> BTreeSet<String> {
         let found = images.iter().filter_map(|placed| known.get(placed.image)?.as_ref());
         found.flatten().map(|platform| part(platform).clone()).collect()
     };
-    let parts: [(&str, &str, Part, &BTreeSet<String>); 2] =
+    let parts: [(&str, &str, PlatformSet, &BTreeSet<String>); 2] =
         [("arch", "Arch(s)", |it| &it.1, &archs), ("os", "OS(s)", |it| &it.0, &systems)];
     for (key, shown, part, named) in parts {
         let built = of(&managers, part);

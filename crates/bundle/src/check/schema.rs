@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::csv::annotation;
 use super::suites::CheckInput;
 use super::{Collector, list, text};
-use crate::whole::Object;
+use crate::whole::BundleObject;
 
 mod fits;
 mod pattern;
@@ -20,7 +20,7 @@ const EXAMPLES: &str = "alm-examples";
 const MAX_FAULTS: usize = 5;
 
 /// A violation and its location, as a path such as `spec.size`.
-struct Fault {
+struct SchemaFault {
     path: String,
     why: String,
 }
@@ -53,10 +53,10 @@ pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
 
 /// Returns the violations of a schema by a value, with paths; `None` if the check would take too long.
 pub(crate) fn schema_faults(schema: &Value, value: &Value) -> Option<Vec<String>> {
-    fits::faults(schema, value).ok().map(|faults| faults.iter().map(Fault::message).collect())
+    fits::faults(schema, value).ok().map(|faults| faults.iter().map(SchemaFault::message).collect())
 }
 
-impl Fault {
+impl SchemaFault {
     fn message(&self) -> String {
         if self.path.is_empty() { self.why.clone() } else { format!("{}: {}", self.path, self.why) }
     }
@@ -89,7 +89,7 @@ fn check_examples(input: &CheckInput<'_>, findings: &mut Collector) {
 }
 
 /// The CRDs of a bundle by group and kind; the first of duplicates.
-pub(super) type Crds<'a> = BTreeMap<(&'a str, &'a str), &'a Object>;
+pub(super) type Crds<'a> = BTreeMap<(&'a str, &'a str), &'a BundleObject>;
 
 /// Returns the CRDs of a bundle by group and kind.
 pub(super) fn by_kind<'a>(input: &'a CheckInput<'_>) -> Crds<'a> {

@@ -19,7 +19,7 @@ pub(super) struct Sibling<'a> {
 }
 
 /// The facts about a bundle that its siblings depend on.
-struct Facts<'a> {
+struct SiblingFacts<'a> {
     directory: &'a str,
     package: &'a str,
     name: &'a str,
@@ -32,8 +32,8 @@ struct Facts<'a> {
     channels: Vec<&'a str>,
 }
 
-impl<'a> Facts<'a> {
-    fn of(sibling: &Sibling<'a>) -> Option<Facts<'a>> {
+impl<'a> SiblingFacts<'a> {
+    fn of(sibling: &Sibling<'a>) -> Option<SiblingFacts<'a>> {
         let csv = sibling.whole.csv()?;
         let value = &csv.value;
         let annotation = |wanted: &str| {
@@ -42,7 +42,7 @@ impl<'a> Facts<'a> {
         };
         let channels = annotation("operators.operatorframework.io.bundle.channels.v1").split(',').map(str::trim);
         let annotations = value.pointer("/metadata/annotations");
-        Some(Facts {
+        Some(SiblingFacts {
             directory: sibling.directory,
             package: &sibling.whole.package,
             name: csv.name(),
@@ -63,8 +63,8 @@ impl<'a> Facts<'a> {
 
 /// Checks the bundles of the operator whose directory is called `operator`.
 pub(super) fn check_siblings(operator: &str, siblings: &[Sibling<'_>]) -> Vec<Finding> {
-    let mut all: Vec<Facts<'_>> = siblings.iter().filter_map(Facts::of).collect();
-    let parsed = |facts: &Facts<'_>| Version::parse_tolerant(facts.version).ok();
+    let mut all: Vec<SiblingFacts<'_>> = siblings.iter().filter_map(SiblingFacts::of).collect();
+    let parsed = |facts: &SiblingFacts<'_>| Version::parse_tolerant(facts.version).ok();
     all.sort_by(|a, b| match (parsed(a), parsed(b)) {
         (Some(one), Some(other)) => one.cmp_precedence(&other).then_with(|| a.name.cmp(b.name)),
         _ => a.name.cmp(b.name),
@@ -84,14 +84,14 @@ pub(super) fn check_siblings(operator: &str, siblings: &[Sibling<'_>]) -> Vec<Fi
     }
     let channels: BTreeSet<&str> = all.iter().flat_map(|facts| facts.channels.iter().copied()).collect();
     for channel in channels {
-        let members: Vec<&Facts<'_>> = all.iter().filter(|facts| facts.channels.contains(&channel)).collect();
+        let members: Vec<&SiblingFacts<'_>> = all.iter().filter(|facts| facts.channels.contains(&channel)).collect();
         graph(channel, &members, &mut found);
     }
     found
 }
 
 /// Checks that package, CSV and directory have the same name.
-fn names(operator: &str, all: &[Facts<'_>], found: &mut Vec<Finding>) {
+fn names(operator: &str, all: &[SiblingFacts<'_>], found: &mut Vec<Finding>) {
     for (at, facts) in all.iter().enumerate() {
         let before = facts.name.split_once(".v").map_or(facts.name, |(before, _)| before);
         let severity = if at == 0 { Severity::Error } else { Severity::Warning };
@@ -105,7 +105,7 @@ fn names(operator: &str, all: &[Facts<'_>], found: &mut Vec<Finding>) {
 }
 
 /// Checks the upgrade graph of a channel.
-fn graph(channel: &str, members: &[&Facts<'_>], found: &mut Vec<Finding>) {
+fn graph(channel: &str, members: &[&SiblingFacts<'_>], found: &mut Vec<Finding>) {
     let replaced: BTreeSet<&str> = members.iter().map(|facts| facts.replaces).collect();
     let skipped: BTreeSet<&str> = members.iter().flat_map(|facts| facts.skips.iter().copied()).collect();
     let next: BTreeMap<&str, &str> = members.iter().map(|facts| (facts.name, facts.replaces)).collect();

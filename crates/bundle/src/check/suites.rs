@@ -8,7 +8,7 @@ use super::{
     Collector, author, certified, community, good_practices, hub, image_exists, multiarch, objects, openshift,
     operator_group, pod_security, removed_apis, schema, scorecard, whole_bundle,
 };
-use crate::whole::{Object, ParsedBundle};
+use crate::whole::{BundleObject, ParsedBundle};
 
 /// The bundle to check, with further input.
 pub(super) struct CheckInput<'a> {
@@ -48,7 +48,7 @@ impl<'a> CheckInput<'a> {
 
 impl CheckInput<'_> {
     /// Returns the first CSV, which is the one that the existing tools check.
-    pub(super) fn csv(&self) -> Option<&Object> {
+    pub(super) fn csv(&self) -> Option<&BundleObject> {
         self.whole.csv()
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::rehearse::input::Bundle;
-use crate::rehearse::modes::Mode;
+use crate::rehearse::input::RehearsalInput;
+use crate::rehearse::modes::InstallModeType;
 use crate::rehearse::typed;
 
 /// The validated fields of a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Config {
+pub struct InstallConfig {
     /// The namespace to watch.
     pub watch_namespace: Option<String>,
     /// The changes to deployments.
@@ -18,10 +18,10 @@ pub struct Config {
 /// Why a configuration is invalid, in the words of OLM.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid ClusterExtension configuration: invalid configuration: {}", list(.0))]
-pub struct ConfigError(Vec<Fault>);
+pub struct ConfigError(Vec<ConfigFault>);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum Fault {
+enum ConfigFault {
     #[error("input is not a valid JSON object")]
     NotObject,
     #[error("unknown field \"{0}\"")]
@@ -44,7 +44,7 @@ enum WatchFault {
     Own(String),
 }
 
-fn list(faults: &[Fault]) -> String {
+fn list(faults: &[ConfigFault]) -> String {
     match faults {
         [one] => one.to_string(),
         _ => {
@@ -59,40 +59,45 @@ fn list(faults: &[Fault]) -> String {
 /// # Errors
 /// Returns the error message of OLM.
 pub fn check(
-    bundle: &Bundle,
+    bundle: &RehearsalInput,
     namespace: &str,
     given: Option<&Value>,
     deployments: bool,
-) -> Result<Config, ConfigError> {
+) -> Result<InstallConfig, ConfigError> {
     let empty = Map::new();
     let fields = match given {
         None | Some(Value::Null) => &empty,
         Some(Value::Object(fields)) => fields,
-        Some(_) => return Err(ConfigError(vec![Fault::NotObject])),
+        Some(_) => return Err(ConfigError(vec![ConfigFault::NotObject])),
     };
-    let (own, single) = (bundle.supports(Mode::OwnNamespace), bundle.supports(Mode::SingleNamespace));
-    let all = bundle.supports(Mode::AllNamespaces);
+    let (own, single) =
+        (bundle.supports(InstallModeType::OwnNamespace), bundle.supports(InstallModeType::SingleNamespace));
+    let all = bundle.supports(InstallModeType::AllNamespaces);
     let mut faults = Vec::new();
-    let mut config = Config::default();
+    let mut config = InstallConfig::default();
     for key in fields.keys() {
         let known = key == "watchNamespace" && (own || single) || key == "deploymentConfig" && deployments;
         if !known {
-            faults.push(Fault::Unknown(key.clone()));
+            faults.push(ConfigFault::Unknown(key.clone()));
         }
     }
     let watch = fields.get("watchNamespace");
     if own || single {
         match watch {
-            None if !all => faults.push(Fault::NoWatchNamespace),
+            None if !all => faults.push(ConfigFault::NoWatchNamespace),
             None => {}
             Some(Value::Null) if all => {}
             Some(Value::String(text)) => match watch_fault(text, namespace, own, single) {
                 None => config.watch_namespace = Some(text.clone()),
-                Some(fault) => faults.push(Fault::WatchNamespace { text: text.clone(), fault }),
+                Some(fault) => faults.push(ConfigFault::WatchNamespace { text: text.clone(), fault }),
             },
             Some(other) => {
                 let expected = if all { "string or null" } else { "string" };
-                faults.push(Fault::Type { field: "watchNamespace", found: crate::check::json_type(other), expected });
+                faults.push(ConfigFault::Type {
+                    field: "watchNamespace",
+                    found: crate::check::json_type(other),
+                    expected,
+                });
             }
         }
     }
@@ -103,10 +108,10 @@ pub fn check(
                 config.deployment = Some(typed::convert("DeploymentConfig", deployment.clone(), "", &mut unknown));
                 // The schema rejects unknown fields at the first level only.
                 let first = unknown.iter().filter(|pointer| pointer.matches('/').count() == 1);
-                faults.extend(first.map(|pointer| Fault::Unknown(format!("deploymentConfig.{}", &pointer[1..]))));
+                faults.extend(first.map(|pointer| ConfigFault::Unknown(format!("deploymentConfig.{}", &pointer[1..]))));
             }
             Value::Null => {}
-            other => faults.push(Fault::Type {
+            other => faults.push(ConfigFault::Type {
                 field: "deploymentConfig",
                 found: crate::check::json_type(other),
                 expected: "object",

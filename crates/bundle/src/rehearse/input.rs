@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Object, ParsedBundle};
+use crate::{BundleObject, ParsedBundle};
 use serde_json::{Map, Value, json};
 
-use crate::rehearse::modes::Mode;
+use crate::rehearse::modes::InstallModeType;
 use crate::rehearse::{limits, typed};
 
 /// The annotation of a CSV with properties.
@@ -16,7 +16,7 @@ const DEPENDENCIES: [&str; 3] = ["olm.constraint", "olm.gvk.required", "olm.pack
 
 /// A bundle whose objects are converted to Kubernetes types.
 #[derive(Debug, Clone)]
-pub struct Bundle {
+pub struct RehearsalInput {
     /// The package.
     pub package: String,
     /// The name of the CSV.
@@ -32,7 +32,7 @@ pub struct Bundle {
     /// All other objects, as written.
     pub others: Vec<Value>,
     /// The supported install modes of the CSV.
-    pub modes: Vec<Mode>,
+    pub modes: Vec<InstallModeType>,
     /// The deployments of the CSV: `name`, `label` and `spec`.
     pub deployments: Vec<Value>,
     /// Namespaced rights: `serviceAccountName` and `rules`.
@@ -44,10 +44,10 @@ pub struct Bundle {
     /// The types of dependencies that OLM v1 does not support.
     pub dependencies: Vec<&'static str>,
     /// Fields that are dropped because the Kubernetes types do not know them.
-    pub unknown: Vec<UnknownField>,
+    pub unknown: Vec<DroppedField>,
     /// The error message of OLM v1, if it rejects the directory.
     pub refused: Option<String>,
-    /// The omitted bytes per CRD, if [`Bundle::without_schemas`] omitted schemas.
+    /// The omitted bytes per CRD, if [`RehearsalInput::without_schemas`] omitted schemas.
     pub(crate) omitted: OmittedBytes,
 }
 
@@ -56,7 +56,7 @@ pub(crate) type OmittedBytes = BTreeMap<String, usize>;
 
 /// A field that is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownField {
+pub struct DroppedField {
     /// The file.
     pub file: String,
     /// The index of the document in the file.
@@ -65,25 +65,25 @@ pub struct UnknownField {
     pub pointer: String,
 }
 
-impl Bundle {
+impl RehearsalInput {
     /// Creates the input from a bundle.
-    pub fn new(whole: &ParsedBundle) -> Bundle {
-        Bundle::of(whole.objects.iter().map(Cow::Borrowed), whole.csv_index(), whole)
+    pub fn new(whole: &ParsedBundle) -> RehearsalInput {
+        RehearsalInput::of(whole.objects.iter().map(Cow::Borrowed), whole.csv_index(), whole)
     }
 
     /// Creates the input from an owned bundle, which needs less memory.
-    fn from_owned(mut whole: ParsedBundle) -> Bundle {
+    fn from_owned(mut whole: ParsedBundle) -> RehearsalInput {
         let csv = whole.csv_index();
         let objects = std::mem::take(&mut whole.objects);
-        Bundle::of(objects.into_iter().map(Cow::Owned), csv, &whole)
+        RehearsalInput::of(objects.into_iter().map(Cow::Owned), csv, &whole)
     }
 
     /// Creates the input without the schemas of CRDs, which count only by size.
     ///
     /// No check of an installation reads a schema, and schemas are most of a bundle. The sizes are those for OLM v0 and
     /// for Helm. Boxcutter compresses objects, which requires complete ones.
-    pub fn without_schemas(whole: ParsedBundle) -> Bundle {
-        let mut bundle = Bundle::from_owned(whole);
+    pub fn without_schemas(whole: ParsedBundle) -> RehearsalInput {
+        let mut bundle = RehearsalInput::from_owned(whole);
         // A release of this size is measured by compressing it, which requires the complete objects.
         let sizes: Vec<usize> = bundle.crds.iter().map(limits::length).collect();
         if sizes.iter().sum::<usize>() > limits::RELEASE / 2 {
@@ -103,8 +103,12 @@ impl Bundle {
     }
 
     /// Creates the input from objects, the index of the CSV among them, and the rest of their bundle.
-    fn of<'a>(objects: impl Iterator<Item = Cow<'a, Object>>, csv_at: Option<usize>, whole: &ParsedBundle) -> Bundle {
-        let mut bundle = Bundle {
+    fn of<'a>(
+        objects: impl Iterator<Item = Cow<'a, BundleObject>>,
+        csv_at: Option<usize>,
+        whole: &ParsedBundle,
+    ) -> RehearsalInput {
+        let mut bundle = RehearsalInput {
             package: whole.package.clone(),
             name: String::new(),
             version: String::new(),
@@ -137,7 +141,7 @@ impl Bundle {
         bundle
     }
 
-    fn add_crd(&mut self, object: Object) {
+    fn add_crd(&mut self, object: BundleObject) {
         let mut dropped = Vec::new();
         let named = ["apiVersion", "kind"].map(|field| (field, object.value.get(field).cloned().unwrap_or_default()));
         let mut crd = typed::convert("CustomResourceDefinition", object.value, "", &mut dropped);
@@ -146,14 +150,14 @@ impl Bundle {
         }
         self.crds.push(crd);
         let dropped = dropped.into_iter().filter(|pointer| !matches!(&**pointer, "/apiVersion" | "/kind"));
-        self.unknown.extend(dropped.map(|pointer| UnknownField {
+        self.unknown.extend(dropped.map(|pointer| DroppedField {
             file: object.file.clone(),
             document: object.document,
             pointer,
         }));
     }
 
-    fn add_csv(&mut self, object: Object, whole: &ParsedBundle) {
+    fn add_csv(&mut self, object: BundleObject, whole: &ParsedBundle) {
         let csv = &object.value;
         self.name = text(csv, "/metadata/name").to_owned();
         self.version = text(csv, "/spec/version").to_owned();
@@ -162,7 +166,8 @@ impl Bundle {
         }
         for mode in list(csv, "/spec/installModes") {
             let supported = mode.get("supported").and_then(Value::as_bool) == Some(true);
-            if let Some(mode) = Mode::parse(text(mode, "/type")).filter(|mode| supported && !self.modes.contains(mode))
+            if let Some(mode) =
+                InstallModeType::parse(text(mode, "/type")).filter(|mode| supported && !self.modes.contains(mode))
             {
                 self.modes.push(mode);
             }
@@ -180,7 +185,7 @@ impl Bundle {
         self.permissions = typed(&format!("{STRATEGY}/permissions"), "StrategyDeploymentPermissions");
         self.cluster_permissions = typed(&format!("{STRATEGY}/clusterPermissions"), "StrategyDeploymentPermissions");
         self.webhooks = typed("/spec/webhookdefinitions", "WebhookDescription");
-        self.unknown.extend(dropped.into_iter().map(|pointer| UnknownField {
+        self.unknown.extend(dropped.into_iter().map(|pointer| DroppedField {
             file: object.file.clone(),
             document: object.document,
             pointer,
@@ -253,7 +258,7 @@ impl Bundle {
     }
 
     /// Returns whether the bundle supports an install mode.
-    pub fn supports(&self, mode: Mode) -> bool {
+    pub fn supports(&self, mode: InstallModeType) -> bool {
         self.modes.contains(&mode)
     }
 

@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use crate::rehearse::display_name;
-use crate::rehearse::input::{Bundle, OmittedBytes, list, text};
+use crate::rehearse::input::{OmittedBytes, RehearsalInput, list, text};
 use crate::rehearse::v1::Runtime;
 
 /// How close a size is to its limit.
@@ -65,7 +65,7 @@ pub(crate) enum OlmTarget {
 
 /// Checks the objects that a cluster would receive from a bundle, including omitted bytes.
 pub(crate) fn check_limits<'a>(
-    bundle: &Bundle,
+    bundle: &RehearsalInput,
     objects: impl IntoIterator<Item = &'a Value>,
     of: OlmTarget,
 ) -> Vec<Limit> {

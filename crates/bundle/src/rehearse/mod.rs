@@ -22,18 +22,18 @@ pub mod config;
 pub mod v0;
 pub mod v1;
 
-pub use input::{Bundle, UnknownField};
+pub use input::{DroppedField, RehearsalInput};
 pub use installer::{Installer, installer};
 pub use limits::{Level, Limit};
-pub use modes::Mode;
-pub use rehearsal::{Decision, Generation, OnCluster, Prediction, Rehearsal, Rehearse, rehearse};
-pub use upgrade::{Change, Effect, FIELDS, upgrade};
+pub use modes::InstallModeType;
+pub use rehearsal::{InstallDecision, OlmGeneration, OnCluster, Prediction, Rehearsal, Rehearse, rehearse};
+pub use upgrade::{Effect, FIELDS, ObjectChange, upgrade};
 
 use serde::Serialize;
 
 /// The reason why a cluster would reject a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct ClusterRefusal {
     /// A machine-readable identifier.
     pub id: &'static str,
     /// The message of the cluster software.

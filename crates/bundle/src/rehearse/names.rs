@@ -3,13 +3,13 @@
 use serde_json::Value;
 use sha2::{Digest, Sha224};
 
-use crate::rehearse::Refusal;
+use crate::rehearse::ClusterRefusal;
 
 /// The maximum length of a name that becomes part of a host name.
 pub(crate) const LABEL: usize = 63;
 
 /// Checks the name of a namespace, in the words of the API server.
-pub(crate) fn check_namespace(name: &str) -> Result<(), Refusal> {
+pub(crate) fn check_namespace(name: &str) -> Result<(), ClusterRefusal> {
     let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
     let mut faults = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn check_namespace(name: &str) -> Result<(), Refusal> {
     }
     let message =
         format!("Namespace \"{name}\" is invalid: metadata.name: Invalid value: \"{name}\": {}", faults.join(", "));
-    Err(Refusal { id: "namespace-name", message })
+    Err(ClusterRefusal { id: "namespace-name", message })
 }
 
 /// Joins a name and a suffix, truncating the name if the result is too long.

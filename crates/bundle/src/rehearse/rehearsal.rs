@@ -11,37 +11,37 @@ use serde_json::{Map, Value, json};
 
 use crate::finding::{Finding, Findings, Severity};
 use crate::loaded::LoadedBundle;
-use crate::rehearse::input::{Bundle, text};
+use crate::rehearse::input::{RehearsalInput, text};
 use crate::rehearse::limits::{self, Level, Limit, OlmTarget};
-use crate::rehearse::v1::{Certificates, Profile, Runtime};
-use crate::rehearse::{Change, Mode, Note, Refusal, display_name, upgrade, v0, v1};
+use crate::rehearse::v1::{CertificateProvider, Profile, Runtime};
+use crate::rehearse::{ClusterRefusal, InstallModeType, Note, ObjectChange, display_name, upgrade, v0, v1};
 use crate::review::crd::{self, Rules};
 use crate::whole::ParsedBundle;
 
 /// A generation of OLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
+pub enum OlmGeneration {
     /// OLM v0: Subscriptions.
     V0,
     /// OLM v1: ClusterExtensions.
     V1,
 }
 
-impl Generation {
+impl OlmGeneration {
     /// Returns the other generation.
     #[must_use]
-    pub fn other(self) -> Generation {
+    pub fn other(self) -> OlmGeneration {
         match self {
-            Generation::V0 => Generation::V1,
-            Generation::V1 => Generation::V0,
+            OlmGeneration::V0 => OlmGeneration::V1,
+            OlmGeneration::V1 => OlmGeneration::V0,
         }
     }
 
     /// Returns the rules by which this generation judges changes of CRDs.
     pub fn crd_rules(self) -> Rules {
         match self {
-            Generation::V0 => Rules::ClusterV0,
-            Generation::V1 => Rules::ClusterV1,
+            OlmGeneration::V0 => Rules::ClusterV0,
+            OlmGeneration::V1 => Rules::ClusterV1,
         }
     }
 }
@@ -50,7 +50,7 @@ impl Generation {
 #[derive(Debug, Clone)]
 pub struct Rehearse {
     /// The generation of OLM.
-    pub generation: Generation,
+    pub generation: OlmGeneration,
     /// The release of OLM v1 and its enabled features.
     pub profile: Profile,
     /// The namespace to install in; defaults to the one that the bundle suggests, or `PACKAGE-system`.
@@ -60,7 +60,7 @@ pub struct Rehearse {
     /// The name of the ClusterExtension; defaults to the package.
     pub extension: Option<String>,
     /// The provider of webhook certificates in OLM v1.
-    pub certificates: Certificates,
+    pub certificates: CertificateProvider,
     /// `spec.config.inline` of the ClusterExtension.
     pub config: Option<Value>,
 }
@@ -69,7 +69,7 @@ pub struct Rehearse {
 #[derive(Debug, Clone)]
 pub struct Prediction {
     /// The generation.
-    pub generation: Generation,
+    pub generation: OlmGeneration,
     /// The OLM release to display: `OLM v1 (1.11, helm)`.
     pub title: String,
     /// The namespace of the installation.
@@ -79,7 +79,7 @@ pub struct Prediction {
     /// The watched namespaces; `""` for all.
     pub targets: Vec<String>,
     /// Why it refuses the bundle.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<ClusterRefusal>,
     /// The objects that it creates, in order.
     pub objects: Vec<Value>,
     /// Notes about them.
@@ -92,7 +92,7 @@ pub struct Prediction {
 
 /// Whether OLM installs a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum InstallDecision {
     /// It does.
     Installs,
     /// It does not, for this reason.
@@ -101,22 +101,22 @@ pub enum Decision {
     NeedsImage,
 }
 
-impl Decision {
+impl InstallDecision {
     /// Returns the reason of a refusal.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Decision::Refused(reason) => Some(reason),
-            Decision::Installs | Decision::NeedsImage => None,
+            InstallDecision::Refused(reason) => Some(reason),
+            InstallDecision::Installs | InstallDecision::NeedsImage => None,
         }
     }
 }
 
-impl Serialize for Decision {
+impl Serialize for InstallDecision {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let installs = match self {
-            Decision::Installs => Some(true),
-            Decision::Refused(_) => Some(false),
-            Decision::NeedsImage => None,
+            InstallDecision::Installs => Some(true),
+            InstallDecision::Refused(_) => Some(false),
+            InstallDecision::NeedsImage => None,
         };
         let mut out = serializer.serialize_struct("Decision", 2)?;
         out.serialize_field("installs", &installs)?;
@@ -127,21 +127,21 @@ impl Serialize for Decision {
 
 impl Rehearse {
     /// Returns the request for an installation as users make it, with the defaults of everything.
-    pub fn new(generation: Generation) -> Rehearse {
+    pub fn new(generation: OlmGeneration) -> Rehearse {
         Rehearse {
             generation,
             profile: Profile::default(),
             namespace: None,
             watch: Vec::new(),
             extension: None,
-            certificates: Certificates::CertManager,
+            certificates: CertificateProvider::CertManager,
             config: None,
         }
     }
 
     /// Returns the same request for another generation.
     #[must_use]
-    pub fn with(&self, generation: Generation) -> Rehearse {
+    pub fn with(&self, generation: OlmGeneration) -> Rehearse {
         Rehearse { generation, ..self.clone() }
     }
 
@@ -156,38 +156,38 @@ impl Rehearse {
     /// Predicts what OLM does with a bundle.
     ///
     /// OLM v0 reads only the first document of each file: its input is [`ParsedBundle::first_documents`].
-    pub fn predict(&self, bundle: &Bundle, namespace: &str) -> Prediction {
+    pub fn predict(&self, bundle: &RehearsalInput, namespace: &str) -> Prediction {
         match self.generation {
-            Generation::V0 => self.predict_v0(bundle, namespace),
-            Generation::V1 => self.predict_v1(bundle, namespace),
+            OlmGeneration::V0 => self.predict_v0(bundle, namespace),
+            OlmGeneration::V1 => self.predict_v1(bundle, namespace),
         }
     }
 
     /// Returns why OLM refuses a bundle, as far as the metadata in a catalog decides it.
-    pub fn refused_by_metadata(&self, whole: &ParsedBundle) -> Option<Refusal> {
-        let (bundle, namespace) = (Bundle::new(whole), self.namespace_of(whole));
+    pub fn refused_by_metadata(&self, whole: &ParsedBundle) -> Option<ClusterRefusal> {
+        let (bundle, namespace) = (RehearsalInput::new(whole), self.namespace_of(whole));
         match self.generation {
-            Generation::V0 => v0::refused_by_metadata(&bundle, &self.options_v0(&bundle, &namespace)),
-            Generation::V1 => v1::refused_by_metadata(&bundle, &self.options_v1(&bundle, &namespace)),
+            OlmGeneration::V0 => v0::refused_by_metadata(&bundle, &self.options_v0(&bundle, &namespace)),
+            OlmGeneration::V1 => v1::refused_by_metadata(&bundle, &self.options_v1(&bundle, &namespace)),
         }
     }
 
     /// Decides whether OLM installs a bundle.
-    pub fn decide(&self, bundle: &LoadedBundle) -> Decision {
+    pub fn decide(&self, bundle: &LoadedBundle) -> InstallDecision {
         let prediction = self.predict_loaded(bundle, &self.namespace_of(&bundle.whole));
         if let Some(refusal) = prediction.refusal {
-            return Decision::Refused(refusal.message);
+            return InstallDecision::Refused(refusal.message);
         }
         let error = findings(bundle, &prediction).into_iter().find(|finding| finding.severity >= Severity::Error);
-        error.map_or(Decision::Installs, |finding| Decision::Refused(finding.message))
+        error.map_or(InstallDecision::Installs, |finding| InstallDecision::Refused(finding.message))
     }
 
     fn predict_loaded(&self, bundle: &LoadedBundle, namespace: &str) -> Prediction {
         match self.generation {
-            Generation::V1 => self.predict(&Bundle::new(&bundle.whole), namespace),
-            Generation::V0 => {
+            OlmGeneration::V1 => self.predict(&RehearsalInput::new(&bundle.whole), namespace),
+            OlmGeneration::V0 => {
                 let first = bundle.whole.clone().first_documents();
-                let mut prediction = self.predict(&Bundle::new(&first), namespace);
+                let mut prediction = self.predict(&RehearsalInput::new(&first), namespace);
                 if prediction.refusal.is_none() {
                     let (_, packed) = bundle.size();
                     prediction.limits.extend(limits::check_packed(packed));
@@ -198,7 +198,7 @@ impl Rehearse {
         }
     }
 
-    fn options_v1(&self, bundle: &Bundle, namespace: &str) -> v1::V1Install {
+    fn options_v1(&self, bundle: &RehearsalInput, namespace: &str) -> v1::V1Install {
         let mut config = self.config.clone();
         if let Some(watched) = self.watch.first().filter(|_| self.watch.iter().any(|name| !name.is_empty())) {
             let config = config.get_or_insert_with(|| json!({}));
@@ -216,7 +216,7 @@ impl Rehearse {
         }
     }
 
-    fn options_v0(&self, bundle: &Bundle, namespace: &str) -> v0::V0Install {
+    fn options_v0(&self, bundle: &RehearsalInput, namespace: &str) -> v0::V0Install {
         let targets = match &*self.watch {
             [] => default_targets(&bundle.modes, namespace),
             given => given.to_vec(),
@@ -225,7 +225,7 @@ impl Rehearse {
         v0::V0Install { namespace: namespace.to_owned(), targets, group: format!("{namespace}-operators"), config }
     }
 
-    fn predict_v1(&self, bundle: &Bundle, namespace: &str) -> Prediction {
+    fn predict_v1(&self, bundle: &RehearsalInput, namespace: &str) -> Prediction {
         let options = self.options_v1(bundle, namespace);
         let Profile { minor, runtime, .. } = options.profile;
         let shown = if runtime == Runtime::Helm { "helm" } else { "boxcutter" };
@@ -246,7 +246,7 @@ impl Rehearse {
         prediction
     }
 
-    fn predict_v0(&self, bundle: &Bundle, namespace: &str) -> Prediction {
+    fn predict_v0(&self, bundle: &RehearsalInput, namespace: &str) -> Prediction {
         let options = self.options_v0(bundle, namespace);
         let mut prediction = Prediction::new(self.generation, "OLM v0".into(), namespace);
         match v0::install(bundle, &options) {
@@ -263,18 +263,18 @@ impl Rehearse {
 }
 
 /// Returns the namespaces that an operator watches by default in OLM v0: what the first of its install modes allows.
-fn default_targets(modes: &[Mode], namespace: &str) -> Vec<String> {
+fn default_targets(modes: &[InstallModeType], namespace: &str) -> Vec<String> {
     match modes {
         [] => vec![String::new()],
-        modes if modes.contains(&Mode::AllNamespaces) => vec![String::new()],
-        modes if modes.contains(&Mode::OwnNamespace) => vec![namespace.to_owned()],
-        modes if modes.contains(&Mode::SingleNamespace) => vec!["watched".into()],
+        modes if modes.contains(&InstallModeType::AllNamespaces) => vec![String::new()],
+        modes if modes.contains(&InstallModeType::OwnNamespace) => vec![namespace.to_owned()],
+        modes if modes.contains(&InstallModeType::SingleNamespace) => vec!["watched".into()],
         _ => vec!["watched".into(), "watched-too".into()],
     }
 }
 
 impl Prediction {
-    fn new(generation: Generation, title: String, namespace: &str) -> Prediction {
+    fn new(generation: OlmGeneration, title: String, namespace: &str) -> Prediction {
         Prediction {
             generation,
             title,
@@ -290,7 +290,7 @@ impl Prediction {
     }
 
     /// Returns the findings about a bundle whose CSV is a document of a file.
-    pub(crate) fn findings(&self, bundle: &Bundle, csv: Option<(&str, usize)>) -> Vec<Finding> {
+    pub(crate) fn findings(&self, bundle: &RehearsalInput, csv: Option<(&str, usize)>) -> Vec<Finding> {
         let mut found = Vec::new();
         if let Some(refusal) = &self.refusal {
             let finding = Finding::new(refusal.id, Severity::Error, refusal.message.clone());
@@ -400,9 +400,9 @@ pub struct Rehearsal {
     /// What the requested generation does.
     pub prediction: Prediction,
     /// What an upgrade changes, if there is a previous version.
-    pub upgrade: Option<Vec<Change>>,
+    pub upgrade: Option<Vec<ObjectChange>>,
     /// Why OLM would refuse the previous version.
-    pub previous_refusal: Option<Refusal>,
+    pub previous_refusal: Option<ClusterRefusal>,
     /// The other generation.
     pub other: String,
     /// How the other generation differs.
@@ -427,8 +427,8 @@ pub fn rehearse(request: &Rehearse, old: Option<&LoadedBundle>, new: &LoadedBund
         let suggested = request.namespace_of(&new.whole);
         if suggested != namespace {
             let why = match request.generation {
-                Generation::V0 => "a Subscription stays in its namespace",
-                Generation::V1 => "spec.namespace of a ClusterExtension is immutable",
+                OlmGeneration::V0 => "a Subscription stays in its namespace",
+                OlmGeneration::V1 => "spec.namespace of a ClusterExtension is immutable",
             };
             let message = format!("the upgrade stays in namespace {namespace}, not in {suggested}: {why}");
             found.push(Finding::new("namespace-kept", Severity::Info, message));
@@ -457,7 +457,7 @@ fn findings(read: &LoadedBundle, prediction: &Prediction) -> Vec<Finding> {
         let finding = Finding::new("csv-several", Severity::Error, message);
         found.push(finding.help("remove all but one").at(&csv.file, csv.document, ""));
     }
-    found.extend(prediction.findings(&Bundle::new(whole), csv.map(|csv| (csv.file.as_str(), csv.document))));
+    found.extend(prediction.findings(&RehearsalInput::new(whole), csv.map(|csv| (csv.file.as_str(), csv.document))));
     for object in whole.objects.iter().filter(|object| object.document > 0) {
         let message =
             format!("{} {} is not in the first document: OLM v0 does not see it", object.kind(), object.name());
@@ -532,7 +532,7 @@ impl Prediction {
             "" => "nobody",
             owner => owner,
         };
-        let is_v1 = self.generation == Generation::V1;
+        let is_v1 = self.generation == OlmGeneration::V1;
         if is_v1 && on_cluster.owner != format!("ClusterExtension {}", self.extension) {
             let message =
                 format!("{shown} exists and belongs to {owner}: OLM v1 installs nothing over what it did not make");
@@ -599,7 +599,7 @@ impl Serialize for Rehearsal {
 mod tests {
     use super::*;
 
-    fn prediction(generation: Generation, deployments: usize) -> Prediction {
+    fn prediction(generation: OlmGeneration, deployments: usize) -> Prediction {
         let object = |at: usize| {
             let annotations = json!({"by": format!("{generation:?}")});
             json!({
@@ -614,7 +614,7 @@ mod tests {
     #[test]
     fn deployments_of_both_generations_are_matched_by_name() {
         let steps = |deployments: usize| {
-            let [v0, v1] = [Generation::V0, Generation::V1].map(|generation| prediction(generation, deployments));
+            let [v0, v1] = [OlmGeneration::V0, OlmGeneration::V1].map(|generation| prediction(generation, deployments));
             let before = fbc::work::count();
             let lines = v1.differences(&v0);
             assert_eq!(lines.len(), deployments);

@@ -27,7 +27,7 @@ const ADDED: &[(&str, &str, &[&str])] = &[
 
 /// Whether a cluster serves a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Served {
+pub(crate) enum Availability {
     /// Every cluster serves it.
     Always,
     /// Clusters with this extension serve it.
@@ -37,12 +37,12 @@ pub(crate) enum Served {
 }
 
 /// Returns whether a cluster serves a kind.
-pub(crate) fn served(api_version: &str, kind: &str) -> Served {
+pub(crate) fn served(api_version: &str, kind: &str) -> Availability {
     if BUILT_IN.iter().any(|(version, kinds)| *version == api_version && kinds.contains(&kind)) {
-        return Served::Always;
+        return Availability::Always;
     }
     let added = ADDED.iter().find(|(version, _, kinds)| *version == api_version && kinds.contains(&kind));
-    added.map_or(Served::Never, |(_, by, _)| Served::With(by))
+    added.map_or(Availability::Never, |(_, by, _)| Availability::With(by))
 }
 
 /// The kinds that a bundle may contain besides its CSV and CRDs, and whether they are namespaced.

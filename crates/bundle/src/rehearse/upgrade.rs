@@ -41,7 +41,7 @@ impl Serialize for Effect {
 
 /// The change of an object in an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct ObjectChange {
     /// The effect.
     pub effect: Effect,
     /// The object, as `KIND NAMESPACE/NAME`.
@@ -54,7 +54,7 @@ pub struct Change {
 pub const FIELDS: usize = 5;
 
 /// Compares two installations of one operator; the worst effects come first.
-pub fn upgrade(old: &[Value], new: &[Value]) -> Vec<Change> {
+pub fn upgrade(old: &[Value], new: &[Value]) -> Vec<ObjectChange> {
     let by_name = |objects: &[Value]| -> BTreeMap<String, Value> {
         objects
             .iter()
@@ -65,12 +65,12 @@ pub fn upgrade(old: &[Value], new: &[Value]) -> Vec<Change> {
     let mut changes = Vec::new();
     for (key, object) in &old {
         if !new.contains_key(key) {
-            changes.push(Change { effect: Effect::Deleted, object: display_name(object), fields: Vec::new() });
+            changes.push(ObjectChange { effect: Effect::Deleted, object: display_name(object), fields: Vec::new() });
         }
     }
     for (key, object) in &new {
         let Some(before) = old.get(key) else {
-            changes.push(Change { effect: Effect::Created, object: display_name(object), fields: Vec::new() });
+            changes.push(ObjectChange { effect: Effect::Created, object: display_name(object), fields: Vec::new() });
             continue;
         };
         let mut fields = Vec::new();
@@ -82,7 +82,7 @@ pub fn upgrade(old: &[Value], new: &[Value]) -> Vec<Change> {
             text(object, "/kind") == "Deployment" && fields.iter().any(|field| field.starts_with("/spec/template"));
         let effect = if restarts { Effect::Restarted } else { Effect::Changed };
         fields.truncate(FIELDS);
-        changes.push(Change { effect, object: display_name(object), fields });
+        changes.push(ObjectChange { effect, object: display_name(object), fields });
     }
     changes.sort_by(|a, b| (a.effect, &a.object).cmp(&(b.effect, &b.object)));
     changes

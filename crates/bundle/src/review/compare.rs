@@ -7,7 +7,7 @@ use fbc::fault::{Class, Fault};
 use crate::{Finding, Severity};
 
 use crate::review::judge::judge;
-use crate::review::rights::{Right, Rule, Scope};
+use crate::review::rights::{LocatedRule, Right, RightScope};
 
 /// A fact about a bundle.
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
 }
 
 /// Returns the rights of accounts, with the worst severity of each kind.
-pub(crate) fn rights(rules: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, TooManyRights> {
+pub(crate) fn rights(rules: &[LocatedRule], own_groups: &[String]) -> Result<Vec<Finding>, TooManyRights> {
     let mut reported = Reported::default();
     let mut size = 0usize;
     for rule in rules {
@@ -142,11 +142,15 @@ impl Fault for TooManyRights {
 }
 
 /// Returns the rights that are new, moved or removed.
-pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, TooManyRights> {
+pub(crate) fn changed_rights(
+    old: &[LocatedRule],
+    new: &[LocatedRule],
+    own_groups: &[String],
+) -> Result<Vec<Finding>, TooManyRights> {
     let mut reported = Reported::default();
     let mut left = MAX_COMPARISONS;
-    let of = |rules: &[Rule]| -> BTreeMap<String, Vec<Rule>> {
-        let mut by_account: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
+    let of = |rules: &[LocatedRule]| -> BTreeMap<String, Vec<LocatedRule>> {
+        let mut by_account: BTreeMap<String, Vec<LocatedRule>> = BTreeMap::new();
         rules.iter().for_each(|rule| by_account.entry(rule.account.clone()).or_default().push(rule.clone()));
         by_account
     };
@@ -157,7 +161,8 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
         for right in rule.rights() {
             left = left.checked_sub(before.len().max(1)).ok_or(TooManyRights)?;
             let Some(rule) = rule.beyond(&right, rule.scope, before.iter()) else { continue };
-            if rule.scope == Scope::Cluster && rule.beyond(&right, Scope::Namespaces, before.iter()).is_none() {
+            if rule.scope == RightScope::Cluster && rule.beyond(&right, RightScope::Namespaces, before.iter()).is_none()
+            {
                 reported.add("scope-wider", Severity::High, &rule, right, "may now in the whole cluster");
                 continue;
             }
@@ -176,7 +181,7 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
         for right in rule.rights() {
             left = left.checked_sub(now.len().max(1)).ok_or(TooManyRights)?;
             if let Some(rule) = rule.beyond(&right, rule.scope, now.iter()) {
-                let gone = Rule { file: String::new(), pointer: String::new(), ..rule };
+                let gone = LocatedRule { file: String::new(), pointer: String::new(), ..rule };
                 reported.add("rights-removed", Severity::Info, &gone, right, "may no longer");
             }
         }
@@ -196,7 +201,7 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
 struct Reported(BTreeMap<Key, Group>);
 
 /// The rule, the account, the scope, the severity, the verb of the sentence, and the names.
-type Key = (&'static str, String, Scope, Severity, &'static str, BTreeSet<String>);
+type Key = (&'static str, String, RightScope, Severity, &'static str, BTreeSet<String>);
 
 struct Group {
     file: String,
@@ -206,7 +211,7 @@ struct Group {
 }
 
 impl Reported {
-    fn add(&mut self, id: &'static str, severity: Severity, rule: &Rule, right: Right, verb: &'static str) {
+    fn add(&mut self, id: &'static str, severity: Severity, rule: &LocatedRule, right: Right, verb: &'static str) {
         let key = (id, rule.account.clone(), rule.scope, severity, verb, rule.names.iter().cloned().collect());
         let group = self.0.entry(key).or_insert_with(|| Group {
             file: rule.file.clone(),
@@ -232,7 +237,7 @@ impl Reported {
             if group.rights.len() > MAX_NAMED {
                 named.push(format!("and {} more", group.rights.len() - MAX_NAMED));
             }
-            let place = if scope == Scope::Cluster { "in the whole cluster" } else { "in namespaces" };
+            let place = if scope == RightScope::Cluster { "in the whole cluster" } else { "in namespaces" };
             let only = match names.iter().next() {
                 None => String::new(),
                 Some(first) if names.len() == 1 => format!(", only {first}"),

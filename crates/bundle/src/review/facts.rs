@@ -10,7 +10,7 @@ use crate::review::{list, text, texts};
 
 /// The scope of a right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum RightScope {
     /// The namespaces that the operator watches, or its own.
     Namespaces,
     /// The whole cluster.
@@ -19,11 +19,11 @@ pub enum Scope {
 
 /// A rule for an account, as written in the manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct PermissionRule {
     /// The account.
     pub account: String,
     /// The scope.
-    pub scope: Scope,
+    pub scope: RightScope,
     /// API groups.
     pub groups: Vec<String>,
     /// Resources.
@@ -36,11 +36,11 @@ pub struct Rule {
     pub urls: Vec<String>,
 }
 
-impl Rule {
+impl PermissionRule {
     /// Reads a rule of a role.
-    pub fn read(rule: &Value, account: &str, scope: Scope) -> Rule {
+    pub fn read(rule: &Value, account: &str, scope: RightScope) -> PermissionRule {
         let owned = |pointer| texts(rule, pointer).into_iter().map(str::to_owned).collect();
-        Rule {
+        PermissionRule {
             account: account.to_owned(),
             scope,
             groups: owned("/apiGroups"),
@@ -70,14 +70,14 @@ impl Rule {
 }
 
 /// Returns the rules of a CSV for accounts, each with its JSON pointer.
-pub fn rules(csv: &Value) -> Vec<(Rule, String)> {
+pub fn rules(csv: &Value) -> Vec<(PermissionRule, String)> {
     let mut rules = Vec::new();
-    for (field, scope) in [("permissions", Scope::Namespaces), ("clusterPermissions", Scope::Cluster)] {
+    for (field, scope) in [("permissions", RightScope::Namespaces), ("clusterPermissions", RightScope::Cluster)] {
         let base = format!("/spec/install/spec/{field}");
         for (at, permission) in list(csv, &base).iter().enumerate() {
             let account = text(permission, "/serviceAccountName");
             for (index, rule) in list(permission, "/rules").iter().enumerate() {
-                rules.push((Rule::read(rule, account, scope), format!("{base}/{at}/rules/{index}")));
+                rules.push((PermissionRule::read(rule, account, scope), format!("{base}/{at}/rules/{index}")));
             }
         }
     }
@@ -89,9 +89,9 @@ pub type Owned = BTreeMap<String, BTreeSet<String>>;
 
 /// The facts from the manifests of a bundle. `None` means unknown.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct BundleFacts {
     /// The rules of accounts.
-    pub rules: Option<Vec<Rule>>,
+    pub rules: Option<Vec<PermissionRule>>,
     /// The CRDs, if there are any manifests.
     pub crds: Option<Vec<Crd>>,
     /// The CSV and the CRDs themselves, for [`crate::review::crd::compare`].
@@ -100,10 +100,10 @@ pub struct Facts {
     pub owned: Option<Owned>,
 }
 
-impl Facts {
+impl BundleFacts {
     /// Reads manifests; `metadata` substitutes for a missing CSV.
-    pub fn of<'a>(objects: impl IntoIterator<Item = &'a Value>, metadata: Option<&Value>) -> Facts {
-        let mut facts = Facts::default();
+    pub fn of<'a>(objects: impl IntoIterator<Item = &'a Value>, metadata: Option<&Value>) -> BundleFacts {
+        let mut facts = BundleFacts::default();
         for object in objects {
             facts.crds.get_or_insert_default();
             if matches!(text(object, "/kind"), "ClusterServiceVersion" | "CustomResourceDefinition") {
@@ -190,11 +190,11 @@ mod tests {
     #[test]
     fn values_that_are_no_objects_have_no_facts() {
         for odd in [json!(null), json!([]), json!({"kind": "CustomResourceDefinition", "spec": 3})] {
-            let facts = Facts::of([&odd], None);
+            let facts = BundleFacts::of([&odd], None);
             assert!(facts.rules.is_none() && facts.owned.is_none());
         }
-        assert!(Facts::of([], None).crds.is_none());
+        assert!(BundleFacts::of([], None).crds.is_none());
         let csv = json!({"kind": "ClusterServiceVersion", "spec": {"install": {"spec": {"permissions": [{"rules": [{"verbs": ["get"]}, 1]}]}}}});
-        assert_eq!(Facts::of([&csv], None).rules.unwrap().len(), 2);
+        assert_eq!(BundleFacts::of([&csv], None).rules.unwrap().len(), 2);
     }
 }

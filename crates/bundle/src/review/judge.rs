@@ -2,7 +2,7 @@
 
 use crate::Severity;
 
-use crate::review::rights::{Right, Rule, Scope};
+use crate::review::rights::{LocatedRule, Right, RightScope};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -33,12 +33,12 @@ const ADMISSION: [(&str, &[&str]); 3] = [
 ];
 
 /// Returns the rule that a right falls under, with its severity.
-pub(crate) fn judge(rule: &Rule, right: &Right, own_groups: &[String]) -> (&'static str, Severity) {
+pub(crate) fn judge(rule: &LocatedRule, right: &Right, own_groups: &[String]) -> (&'static str, Severity) {
     let (id, severity) = judge_cluster_wide(right, own_groups);
     let is_first = severity == Severity::Critical;
     let mut severity = severity;
     let mut id = id;
-    if rule.scope == Scope::Namespaces {
+    if rule.scope == RightScope::Namespaces {
         severity = match severity {
             Severity::Critical => Severity::High,
             Severity::High => Severity::Medium,
@@ -56,7 +56,7 @@ pub(crate) fn judge(rule: &Rule, right: &Right, own_groups: &[String]) -> (&'sta
     let small = matches!(&*right.resource, "leases" | "events") && right.group != "*";
     if own_part || small {
         severity = severity.min(Severity::Low);
-        if rule.scope == Scope::Cluster {
+        if rule.scope == RightScope::Cluster {
             id = if is_write(&right.verb) { "rights-write" } else { "rights-read" };
         }
     }

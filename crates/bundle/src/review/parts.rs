@@ -1,19 +1,26 @@
 //! Collects facts about webhooks, images and other parts of a bundle that affect cluster security.
 
-use crate::{Finding, Object, ParsedBundle, Severity};
+use crate::{BundleObject, Finding, ParsedBundle, Severity};
 use serde_json::Value;
 
 use crate::review::compare::Fact;
 use crate::review::{list, text, texts};
 
-fn fact(id: &'static str, key: &str, severity: Severity, message: String, object: &Object, pointer: String) -> Fact {
+fn fact(
+    id: &'static str,
+    key: &str,
+    severity: Severity,
+    message: String,
+    object: &BundleObject,
+    pointer: String,
+) -> Fact {
     let about = format!("{} {}", object.kind(), object.name());
     let finding = Finding::new(id, severity, message).about(about).at(&object.file, object.document, pointer);
     Fact { key: format!("{id} {key}"), finding, rank: None }
 }
 
 /// Collects facts about the webhooks of a CSV.
-pub(crate) fn webhooks(csv: &Object, own_groups: &[String], facts: &mut Vec<Fact>) {
+pub(crate) fn webhooks(csv: &BundleObject, own_groups: &[String], facts: &mut Vec<Fact>) {
     for (at, webhook) in list(&csv.value, "/spec/webhookdefinitions").iter().enumerate() {
         let (kind, name) = (text(webhook, "/type"), text(webhook, "/generateName"));
         if kind == "ConversionWebhook" {
@@ -60,7 +67,7 @@ fn image(reference: &str) -> Image<'_> {
 }
 
 /// Collects facts about images: in deployments, `relatedImages`, environment variables and the annotation.
-pub(crate) fn images(csv: &Object, facts: &mut Vec<Fact>) {
+pub(crate) fn images(csv: &BundleObject, facts: &mut Vec<Fact>) {
     let mut found: Vec<(String, String)> = Vec::new();
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
     for (at, deployment) in list(&csv.value, DEPLOYMENTS).iter().enumerate() {
@@ -98,7 +105,7 @@ pub(crate) fn images(csv: &Object, facts: &mut Vec<Fact>) {
 }
 
 /// Collects all other facts.
-pub(crate) fn others(whole: &ParsedBundle, csv: &Object, facts: &mut Vec<Fact>) {
+pub(crate) fn others(whole: &ParsedBundle, csv: &BundleObject, facts: &mut Vec<Fact>) {
     for object in &whole.objects {
         let name = object.name();
         match object.kind() {
@@ -162,7 +169,7 @@ pub(crate) fn others(whole: &ParsedBundle, csv: &Object, facts: &mut Vec<Fact>) 
     }
 }
 
-fn aggregated(object: &Object, facts: &mut Vec<Fact>) {
+fn aggregated(object: &BundleObject, facts: &mut Vec<Fact>) {
     const LABEL: &str = "rbac.authorization.k8s.io/aggregate-to-";
     let labels = object.value.pointer("/metadata/labels").and_then(Value::as_object);
     for (label, value) in labels.into_iter().flatten() {

@@ -1,13 +1,13 @@
 //! Collects facts about the pods of an operator: their access to the node, and their hardening.
 
-use crate::{BASELINE_CAPABILITIES, Finding, Object, Severity, pod_security};
+use crate::{BASELINE_CAPABILITIES, BundleObject, Finding, Severity, pod_security};
 use serde_json::Value;
 
 use crate::review::compare::Fact;
 use crate::review::{list, text, texts};
 
 /// Collects facts about the deployments of a CSV.
-pub(crate) fn facts(csv: &Object, facts: &mut Vec<Fact>) {
+pub(crate) fn facts(csv: &BundleObject, facts: &mut Vec<Fact>) {
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
     for (at, deployment) in list(&csv.value, DEPLOYMENTS).iter().enumerate() {
         let name = text(deployment, "/name");
@@ -30,7 +30,7 @@ pub(crate) fn facts(csv: &Object, facts: &mut Vec<Fact>) {
 }
 
 struct Pod<'a> {
-    csv: &'a Object,
+    csv: &'a BundleObject,
     object: String,
     base: String,
     facts: &'a mut Vec<Fact>,

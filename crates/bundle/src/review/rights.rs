@@ -5,22 +5,22 @@ use std::ops::Deref;
 
 use crate::ParsedBundle;
 
-pub(crate) use crate::review::facts::Scope;
+pub(crate) use crate::review::facts::RightScope;
 use crate::review::{facts, list, text};
 
 /// A rule for an account, and its location.
 #[derive(Debug, Clone)]
-pub(crate) struct Rule {
-    pub(crate) rule: facts::Rule,
+pub(crate) struct LocatedRule {
+    pub(crate) rule: facts::PermissionRule,
     pub(crate) file: String,
     pub(crate) document: usize,
     pub(crate) pointer: String,
 }
 
-impl Deref for Rule {
-    type Target = facts::Rule;
+impl Deref for LocatedRule {
+    type Target = facts::PermissionRule;
 
-    fn deref(&self) -> &facts::Rule {
+    fn deref(&self) -> &facts::PermissionRule {
         &self.rule
     }
 }
@@ -33,7 +33,7 @@ pub(crate) struct Right {
     pub(crate) verb: String,
 }
 
-impl Rule {
+impl LocatedRule {
     /// Returns the rights of the rule; those on URLs have no group.
     pub(crate) fn rights(&self) -> impl Iterator<Item = Right> {
         let resources = self.groups.iter().flat_map(move |group| {
@@ -57,7 +57,7 @@ impl Rule {
     }
 
     /// Returns whether this rule grants a right in a scope, at least for some names.
-    fn grants(&self, right: &Right, scope: Scope) -> bool {
+    fn grants(&self, right: &Right, scope: RightScope) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         if self.scope < scope || !has(&self.verbs, &right.verb) {
             return false;
@@ -83,9 +83,9 @@ impl Rule {
     pub(crate) fn beyond<'a>(
         &self,
         right: &Right,
-        scope: Scope,
-        others: impl Iterator<Item = &'a Rule>,
-    ) -> Option<Rule> {
+        scope: RightScope,
+        others: impl Iterator<Item = &'a LocatedRule>,
+    ) -> Option<LocatedRule> {
         let mut granted: BTreeSet<&str> = BTreeSet::new();
         for other in others.filter(|other| other.grants(right, scope)) {
             if other.names.is_empty() {
@@ -102,12 +102,12 @@ impl Rule {
 /// Collects the rights of accounts from the CSV, and from roles and bindings of the bundle.
 ///
 /// If the operator watches all namespaces, its namespaced rights apply everywhere.
-pub(crate) fn collect(whole: &ParsedBundle, everywhere: bool) -> Vec<Rule> {
-    let mut rules: Vec<Rule> = Vec::new();
+pub(crate) fn collect(whole: &ParsedBundle, everywhere: bool) -> Vec<LocatedRule> {
+    let mut rules: Vec<LocatedRule> = Vec::new();
     let Some(csv) = whole.csv() else { return rules };
     for (mut rule, pointer) in facts::rules(&csv.value) {
         if everywhere {
-            rule.scope = Scope::Cluster;
+            rule.scope = RightScope::Cluster;
         }
         if rule.account.is_empty() {
             "default".clone_into(&mut rule.account);
@@ -119,18 +119,18 @@ pub(crate) fn collect(whole: &ParsedBundle, everywhere: bool) -> Vec<Rule> {
 }
 
 /// Adds a rule unless it is a duplicate.
-fn add(rules: &mut Vec<Rule>, rule: facts::Rule, (file, document, pointer): (&str, usize, String)) {
+fn add(rules: &mut Vec<LocatedRule>, rule: facts::PermissionRule, (file, document, pointer): (&str, usize, String)) {
     // Only the last few rules are compared: a distant duplicate is reported once anyway.
     if !rules.iter().rev().take(200).any(|known| known.rule == rule) {
-        rules.push(Rule { rule, file: file.to_owned(), document, pointer });
+        rules.push(LocatedRule { rule, file: file.to_owned(), document, pointer });
     }
 }
 
 /// Adds the rights that bindings of the bundle grant to accounts.
-fn bound(whole: &ParsedBundle, rules: &mut Vec<Rule>) {
+fn bound(whole: &ParsedBundle, rules: &mut Vec<LocatedRule>) {
     let bindings = whole.objects.iter().filter(|object| matches!(object.kind(), "RoleBinding" | "ClusterRoleBinding"));
     for binding in bindings {
-        let scope = if binding.kind() == "ClusterRoleBinding" { Scope::Cluster } else { Scope::Namespaces };
+        let scope = if binding.kind() == "ClusterRoleBinding" { RightScope::Cluster } else { RightScope::Namespaces };
         let (kind, name) = (text(&binding.value, "/roleRef/kind"), text(&binding.value, "/roleRef/name"));
         let accounts: Vec<&str> = list(&binding.value, "/subjects")
             .iter()
@@ -142,13 +142,13 @@ fn bound(whole: &ParsedBundle, rules: &mut Vec<Rule>) {
             match role {
                 Some(role) => {
                     for (index, rule) in list(&role.value, "/rules").iter().enumerate() {
-                        let rule = facts::Rule::read(rule, account, scope);
+                        let rule = facts::PermissionRule::read(rule, account, scope);
                         add(rules, rule, (&role.file, role.document, format!("/rules/{index}")));
                     }
                 }
                 None if name == "cluster-admin" => {
                     let everything = serde_json::json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
-                    let rule = facts::Rule::read(&everything, account, scope);
+                    let rule = facts::PermissionRule::read(&everything, account, scope);
                     add(rules, rule, (&binding.file, binding.document, "/roleRef".into()));
                 }
                 None => {}

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use crate::{Finding, Findings, LoadedBundle, Object, ParsedBundle, Severity};
+use crate::{BundleObject, Finding, Findings, LoadedBundle, ParsedBundle, Severity};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::review::compare::{self, Fact, TooManyRights};
-use crate::review::rights::{self, Rule};
+use crate::review::rights::{self, LocatedRule};
 use crate::review::{crd, list, parts, pods, text};
 
 /// All finding names, with their descriptions.
@@ -64,20 +64,20 @@ pub struct SecurityOptions {
     pub namespaces: bool,
 }
 
-struct Facts {
+struct SecurityFacts {
     facts: Vec<Fact>,
-    rules: Vec<Rule>,
+    rules: Vec<LocatedRule>,
     own_groups: Vec<String>,
 }
 
-fn collect(whole: &ParsedBundle, options: SecurityOptions) -> Facts {
+fn collect(whole: &ParsedBundle, options: SecurityOptions) -> SecurityFacts {
     let own_groups: Vec<String> = whole
         .of_kind("CustomResourceDefinition")
         .map(|crd| text(&crd.value, "/spec/group").to_owned())
         .filter(|group| !group.is_empty())
         .collect();
     let mut facts = Vec::new();
-    let Some(csv) = whole.csv() else { return Facts { facts, rules: Vec::new(), own_groups } };
+    let Some(csv) = whole.csv() else { return SecurityFacts { facts, rules: Vec::new(), own_groups } };
     let all =
         |mode: &Value| text(mode, "/type") == "AllNamespaces" && mode.get("supported") == Some(&Value::Bool(true));
     let everywhere = list(&csv.value, "/spec/installModes").iter().any(all) && !options.namespaces;
@@ -85,7 +85,7 @@ fn collect(whole: &ParsedBundle, options: SecurityOptions) -> Facts {
     parts::webhooks(csv, &own_groups, &mut facts);
     parts::images(csv, &mut facts);
     parts::others(whole, csv, &mut facts);
-    Facts { facts, rules: rights::collect(whole, everywhere), own_groups }
+    SecurityFacts { facts, rules: rights::collect(whole, everywhere), own_groups }
 }
 
 fn name(whole: &ParsedBundle) -> String {
@@ -111,7 +111,7 @@ pub fn review(
 
 /// Which findings are accepted, and which ones to fail on.
 #[derive(Debug, Clone, Default)]
-pub struct Policy {
+pub struct SecurityPolicy {
     /// What to fail on.
     pub deny: Vec<Denial>,
     /// What to ignore.
@@ -202,7 +202,7 @@ impl Baseline {
     }
 }
 
-impl Policy {
+impl SecurityPolicy {
     /// Removes the accepted findings, and decides about the others.
     pub fn apply(&self, mut findings: Vec<Finding>) -> Findings {
         findings.retain(|finding| {
@@ -218,7 +218,7 @@ impl Policy {
 /// # Errors
 /// Returns why the bundle cannot be evaluated.
 pub fn judge(whole: &ParsedBundle, options: SecurityOptions) -> Result<Vec<Finding>, TooManyRights> {
-    let Facts { facts, rules, own_groups } = collect(whole, options);
+    let SecurityFacts { facts, rules, own_groups } = collect(whole, options);
     let mut findings = compare::rights(&rules, &own_groups)?;
     findings.extend(compare::present(facts));
     Ok(named(findings, &name(whole)))
@@ -236,7 +236,7 @@ pub fn judge_change(
     let (before, now) = (collect(old, options), collect(new, options));
     let mut findings = compare::changed_rights(&before.rules, &now.rules, &now.own_groups)?;
     findings.extend(compare::changed(&before.facts, &now.facts));
-    let definitions: BTreeMap<&str, &Object> =
+    let definitions: BTreeMap<&str, &BundleObject> =
         new.of_kind("CustomResourceDefinition").map(|object| (object.name(), object)).collect();
     for change in crd::compare(old.values(), new.values()).into_iter().filter(|change| change.blocks) {
         let object = definitions.get(&*change.crd);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use bundle::review::facts::{Crd, Facts, Rule};
+use bundle::review::facts::{BundleFacts, Crd, PermissionRule};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::same::related_images;
@@ -26,11 +26,11 @@ pub enum PermissionScope {
     Namespace,
 }
 
-impl From<bundle::review::facts::Scope> for PermissionScope {
-    fn from(scope: bundle::review::facts::Scope) -> PermissionScope {
+impl From<bundle::review::facts::RightScope> for PermissionScope {
+    fn from(scope: bundle::review::facts::RightScope) -> PermissionScope {
         match scope {
-            bundle::review::facts::Scope::Cluster => PermissionScope::Cluster,
-            bundle::review::facts::Scope::Namespaces => PermissionScope::Namespace,
+            bundle::review::facts::RightScope::Cluster => PermissionScope::Cluster,
+            bundle::review::facts::RightScope::Namespaces => PermissionScope::Namespace,
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct ComparedBundle {
     /// The properties, except manifests.
     pub properties: BTreeSet<PropertyDifference>,
     /// The facts from the manifests.
-    pub facts: Facts,
+    pub facts: BundleFacts,
     /// The objects and metadata, in canonical form.
     pub(super) manifests: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl ComparedBundle {
     pub fn new(
         related_images: BTreeSet<ImageDifference>,
         properties: BTreeSet<PropertyDifference>,
-        facts: Facts,
+        facts: BundleFacts,
     ) -> ComparedBundle {
         ComparedBundle { related_images, properties, facts, manifests: Vec::new() }
     }
@@ -81,7 +81,7 @@ impl ComparedBundle {
                 .filter_map(|(_, value)| value)
                 .collect();
             let first = metadata.first().and_then(|metadata| serde_json::from_str(metadata.text()).ok());
-            contents.facts = Facts::of(&objects, first.as_ref());
+            contents.facts = BundleFacts::of(&objects, first.as_ref());
             contents.manifests.extend(metadata.into_iter().map(super::changes::canonical));
         }
         Ok(contents)
@@ -89,7 +89,7 @@ impl ComparedBundle {
 }
 
 /// Returns the verbs of each grant.
-pub(super) fn grants(rules: &[Rule]) -> BTreeMap<Grant, BTreeSet<String>> {
+pub(super) fn grants(rules: &[PermissionRule]) -> BTreeMap<Grant, BTreeSet<String>> {
     let mut grants: BTreeMap<Grant, BTreeSet<String>> = BTreeMap::new();
     for rule in rules {
         let only = if rule.names.is_empty() { String::new() } else { format!(" [{}]", rule.names.join(", ")) };

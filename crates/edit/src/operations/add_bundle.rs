@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::{Contents, Rendered};
+use bundle::{BundleBlob, BundleSummary};
 use fbc::{Fbc, Limits};
 
 use super::change;
@@ -82,8 +82,8 @@ pub(crate) fn render_bundle(
     migrate: bool,
     limits: &Limits,
     notices: &dyn Notices,
-) -> Result<(Rendered, Contents), EditError> {
-    let options = bundle::Options { image, image_template: None, migrate, limits: limits.clone() };
+) -> Result<(BundleBlob, BundleSummary), EditError> {
+    let options = bundle::RenderOptions { image, image_template: None, migrate, limits: limits.clone() };
     let (rendered, contents) = bundle::render_and_read(directory, &options)
         .map_err(|source| EditError::Bundle { name: name.to_owned(), source: Box::new(source) })?;
     rendered.warnings.iter().for_each(|warning| notices.warn(&format!("{name}: {warning}")));
@@ -93,7 +93,7 @@ pub(crate) fn render_bundle(
 /// Fills channels and edges that the request leaves open from the bundle. Returns a note about them.
 fn take_from_bundle(
     request: &AddBundle,
-    contents: Contents,
+    contents: BundleSummary,
     channels: &mut Vec<String>,
     promotion: &mut Promotion,
 ) -> Vec<String> {

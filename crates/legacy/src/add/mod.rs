@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use bundle::Contents;
+use bundle::BundleSummary;
 use fbc::Limits;
 use rusqlite::{Connection, params};
 
@@ -167,7 +167,7 @@ impl From<rusqlite::Error> for AddError {
 pub(crate) struct Incoming {
     pub(crate) image: String,
     /// Everything but the manifests.
-    pub(crate) contents: Contents,
+    pub(crate) contents: BundleSummary,
     manifests: spool::SpoolEntry,
 }
 

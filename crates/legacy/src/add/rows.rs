@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use bundle::Contents;
+use bundle::BundleSummary;
 use fbc::property;
 use fbc::quote::quote;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -16,11 +16,11 @@ use crate::value::{self, or_null};
 pub(crate) fn insert(
     connection: &Connection,
     image: &str,
-    contents: &Contents,
+    contents: &BundleSummary,
     (csv, objects): (&[u8], &[u8]),
     enable_alpha: bool,
 ) -> Result<(), Error> {
-    let Contents { name, version, .. } = contents;
+    let BundleSummary { name, version, .. } = contents;
     if !contents.substitutes_for.is_empty() && !enable_alpha {
         return Err(Error::Message(format!(
             "bundle {name}: SubstitutesFor is an alpha-only feature. You must enable alpha features with the flag \
@@ -94,7 +94,7 @@ pub(super) fn insert_incoming(
 }
 
 /// Restores the manifests of a bundle.
-pub(crate) fn set_manifests(connection: &Connection, name: &str, contents: &Contents) -> Result<(), Error> {
+pub(crate) fn set_manifests(connection: &Connection, name: &str, contents: &BundleSummary) -> Result<(), Error> {
     let (csv, objects) = super::spool::columns(contents);
     let mut statement = connection.prepare_cached("UPDATE operatorbundle SET csv = ?2, bundle = ?3 WHERE name = ?1")?;
     statement.execute(params![name, csv.as_bytes(), objects.as_bytes()])?;

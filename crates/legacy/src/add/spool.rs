@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
-use bundle::Contents;
+use bundle::BundleSummary;
 
 /// The spool file.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(crate) struct SpoolEntry {
 
 impl Spool {
     /// Moves the manifests of a bundle into the spool.
-    pub(crate) fn put(&mut self, contents: &mut Contents) -> io::Result<SpoolEntry> {
+    pub(crate) fn put(&mut self, contents: &mut BundleSummary) -> io::Result<SpoolEntry> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(tempfile::tempfile()?),
@@ -48,7 +48,7 @@ impl Spool {
 }
 
 /// Returns the manifests in the form of their columns: one line per object.
-pub(crate) fn columns(contents: &Contents) -> (String, String) {
+pub(crate) fn columns(contents: &BundleSummary) -> (String, String) {
     let mut objects = String::with_capacity(contents.objects.iter().map(|object| object.len() + 1).sum());
     for object in &contents.objects {
         objects.push_str(object);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::review::security::{self, Allowance, Baseline, Denial, Policy, SecurityOptions};
+use bundle::review::security::{self, Allowance, Baseline, Denial, SecurityOptions, SecurityPolicy};
 use clap::builder::TypedValueParser;
 use source::catalog_bundles;
 
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) ->
         let text = serde_json::to_string_pretty(&Baseline::of(&found)).map_err(std::io::Error::from)? + "\n";
         crate::tree::write_file(path, &text)?;
     }
-    let policy = Policy {
+    let policy = SecurityPolicy {
         deny: args.deny.clone(),
         allow: args.allow.clone(),
         baseline: args.baseline.as_deref().map(baseline).transpose()?.unwrap_or_default(),

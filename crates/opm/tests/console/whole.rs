@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use bundle::review::facts::{Rule, Scope};
+use bundle::review::facts::{PermissionRule, RightScope};
 use serde_json::Value;
 use site::manifest::VersionManifest;
 use site::permissions::Permissions;
@@ -30,11 +30,12 @@ fn c13_permissions_of_real_bundles_are_as_counted() {
             let manifest = VersionManifest::read(&blob.unwrap().to_string()).unwrap();
             let Some(permissions) = Permissions::of(&manifest) else { continue };
             read += 1;
-            let wide: Vec<&Rule> = permissions.rules.iter().filter(|rule| rule.scope == Scope::Cluster).collect();
+            let wide: Vec<&PermissionRule> =
+                permissions.rules.iter().filter(|rule| rule.scope == RightScope::Cluster).collect();
             cluster += usize::from(!wide.is_empty());
             secrets += usize::from(wide.iter().any(|rule| rule.resources.iter().any(|one| one == "secrets")));
             let star = |list: &[String]| list.iter().any(|one| one == "*");
-            let all = |rule: &Rule| star(&rule.groups) && star(&rule.resources) && star(&rule.verbs);
+            let all = |rule: &PermissionRule| star(&rule.groups) && star(&rule.resources) && star(&rule.verbs);
             everything += usize::from(wide.iter().any(|rule| all(rule)));
             // Bindings in the bundle can grant everything too: `opm security` counts 14.
             let concerns = permissions.concerns.unwrap();

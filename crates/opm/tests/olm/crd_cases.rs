@@ -87,7 +87,7 @@ impl Case {
             let old = self.crds[0].iter().find(|old| old["metadata"]["name"] == new["metadata"]["name"])?;
             Some((old, new))
         });
-        let changes: Vec<bundle::review::crd::Change> =
+        let changes: Vec<bundle::review::crd::CrdDifference> =
             both.flat_map(|(old, new)| bundle::review::crd::compare([old], [new])).collect();
         let ours = changes.iter().any(|change| change.blocks);
         found.compared += 1;
@@ -96,8 +96,11 @@ impl Case {
         let cut = message.len() > 30_000;
         let unnamed = changes.iter().find(|change| change.blocks && !message.contains(change.olm_rule()) && !cut);
         if ours != theirs || unnamed.is_some() {
-            let ours: Vec<String> =
-                changes.iter().filter(|change| change.blocks).map(bundle::review::crd::Change::olm_message).collect();
+            let ours: Vec<String> = changes
+                .iter()
+                .filter(|change| change.blocks)
+                .map(bundle::review::crd::CrdDifference::olm_message)
+                .collect();
             let ours = ours.join("\n  ");
             found.differences.push(format!("{}\nopm: {ours}\noperator-controller: {message}", self.what));
         }

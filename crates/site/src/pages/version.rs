@@ -17,7 +17,7 @@ use crate::manifest::{VersionManifest, yaml};
 use crate::permissions::Permissions;
 use crate::summary::{PackageSummary, VersionSummary};
 use crate::text::{count, size, t};
-use bundle::Object;
+use bundle::BundleObject;
 
 /// A longer blob is offered as a download only.
 const RAW: usize = 256 << 10;
@@ -230,7 +230,7 @@ fn raw(context: &PageContext<'_>, bundle: &VersionSummary, manifest: Option<&Ver
     html! {
         p.soft { "The blob has " (size(bundle.size)) "." @if !context.links.are_files() { " The API serves it whole." } }
         @if context.links.are_files() { (unknown(manifest)) } @else { (blob(manifest)) }
-        @let others: Vec<&Object> = manifest.others().collect();
+        @let others: Vec<&BundleObject> = manifest.others().collect();
         @if !others.is_empty() {
             details.fold { summary { (count(others.len(), "other manifest", "other manifests")) } ul { @for other in others { li { (t(other.kind())) " " code { (t(other.name())) } } } } }
         }

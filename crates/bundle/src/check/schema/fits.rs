@@ -4,7 +4,7 @@ use fbc::similar::nearest;
 use serde_json::{Map, Value};
 
 use super::pattern::Patterns;
-use super::{Fault, MAX_FAULTS};
+use super::{MAX_FAULTS, SchemaFault};
 
 /// The maximum number of comparisons between schemas and values; beyond it, there is no verdict.
 const MAX_STEPS: usize = 200_000;
@@ -16,14 +16,14 @@ const MAX_SHOWN: usize = 100;
 const MAX_COMPARED: usize = 1000;
 
 /// Returns the first few violations of a schema by a value; an error if the check would take too long.
-pub(super) fn faults(schema: &Value, value: &Value) -> Result<Vec<Fault>, ()> {
+pub(super) fn faults(schema: &Value, value: &Value) -> Result<Vec<SchemaFault>, ()> {
     let mut validator = Validator { faults: Vec::new(), steps: MAX_STEPS, patterns: Patterns::default() };
     validator.value(schema, value, "")?;
     Ok(validator.faults)
 }
 
 struct Validator {
-    faults: Vec<Fault>,
+    faults: Vec<SchemaFault>,
     steps: usize,
     patterns: Patterns,
 }
@@ -31,7 +31,7 @@ struct Validator {
 impl Validator {
     fn fault(&mut self, path: &str, why: impl Into<String>) {
         if self.faults.len() < MAX_FAULTS {
-            self.faults.push(Fault { path: path.to_owned(), why: why.into() });
+            self.faults.push(SchemaFault { path: path.to_owned(), why: why.into() });
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     fn messages(schema: Value, value: Value) -> String {
-        faults(&schema, &value).unwrap().iter().map(Fault::message).collect::<Vec<_>>().join("; ")
+        faults(&schema, &value).unwrap().iter().map(SchemaFault::message).collect::<Vec<_>>().join("; ")
     }
 
     #[test]

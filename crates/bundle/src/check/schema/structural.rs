@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Fault, MAX_FAULTS, fits};
+use super::{MAX_FAULTS, SchemaFault, fits};
 
 /// Keywords that CRD schemas must not use.
 const FORBIDDEN: [&str; 6] = ["$ref", "definitions", "dependencies", "id", "patternProperties", "additionalItems"];
@@ -10,7 +10,7 @@ const FORBIDDEN: [&str; 6] = ["$ref", "definitions", "dependencies", "id", "patt
 const OUTSIDE: [&str; 6] = ["type", "description", "default", "nullable", "title", "additionalProperties"];
 
 /// Returns the first few reasons why a schema is not structural or its defaults are invalid.
-pub(super) fn faults(schema: &Value) -> Vec<Fault> {
+pub(super) fn faults(schema: &Value) -> Vec<SchemaFault> {
     let mut checker = Checker { faults: Vec::new() };
     match schema.get("type").and_then(Value::as_str) {
         _ if !schema.is_object() => checker.fault(&Path::Root, "is not an object"),
@@ -55,7 +55,7 @@ impl Path<'_> {
 }
 
 struct Checker {
-    faults: Vec<Fault>,
+    faults: Vec<SchemaFault>,
 }
 
 /// The keywords of a schema, collected in one pass.
@@ -100,7 +100,7 @@ impl Checker {
         if self.faults.len() < MAX_FAULTS {
             let mut written = String::new();
             path.write(&mut written);
-            self.faults.push(Fault { path: written, why: why.into() });
+            self.faults.push(SchemaFault { path: written, why: why.into() });
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn messages(schema: Value) -> String {
-        faults(&schema).iter().map(Fault::message).collect::<Vec<_>>().join("; ")
+        faults(&schema).iter().map(SchemaFault::message).collect::<Vec<_>>().join("; ")
     }
 
     #[test]

@@ -29,28 +29,28 @@ struct Types {
 /// A type.
 struct Type {
     /// The fields, sorted by name.
-    fields: Vec<Field>,
+    fields: Vec<TypedField>,
 }
 
 /// A field of a type.
-struct Field {
+struct TypedField {
     name: &'static str,
     /// Whether it is serialized even if it is absent.
     always: bool,
     /// Whether it is serialized even if it is zero.
     zero: bool,
-    kind: Kind,
+    kind: FieldType,
 }
 
 /// The type of a field.
-enum Kind {
+enum FieldType {
     Text,
     Number,
     Bool,
     Any,
     Quantity,
-    List(Box<Kind>),
-    Map(Box<Kind>),
+    List(Box<FieldType>),
+    Map(Box<FieldType>),
     /// A named type, with its index if it is known.
     Type(&'static str, Option<usize>),
 }
@@ -60,32 +60,32 @@ fn type_of(fields: &'static str, numbers: &HashMap<&'static str, usize>) -> Type
         let (name, kind) = word.rsplit_once(':')?;
         let (always, kind) = kind.strip_prefix('!').map_or((false, kind), |kind| (true, kind));
         let (zero, kind) = kind.strip_prefix('?').map_or((false, kind), |kind| (true, kind));
-        Some(Field { name, always, zero, kind: kind_of(kind, numbers) })
+        Some(TypedField { name, always, zero, kind: kind_of(kind, numbers) })
     });
-    let mut fields: Vec<Field> = fields.collect();
+    let mut fields: Vec<TypedField> = fields.collect();
     fields.sort_by_key(|field| field.name);
     Type { fields }
 }
 
-fn kind_of(kind: &'static str, numbers: &HashMap<&'static str, usize>) -> Kind {
+fn kind_of(kind: &'static str, numbers: &HashMap<&'static str, usize>) -> FieldType {
     if let Some(item) = kind.strip_prefix("[]") {
-        return Kind::List(Box::new(kind_of(item, numbers)));
+        return FieldType::List(Box::new(kind_of(item, numbers)));
     }
     if let Some(item) = kind.strip_prefix("{}") {
-        return Kind::Map(Box::new(kind_of(item, numbers)));
+        return FieldType::Map(Box::new(kind_of(item, numbers)));
     }
     match kind {
-        "s" => Kind::Text,
-        "i" | "f" | "x" => Kind::Number,
-        "b" => Kind::Bool,
-        "j" => Kind::Any,
-        "q" => Kind::Quantity,
-        name => Kind::Type(name, numbers.get(name).copied()),
+        "s" => FieldType::Text,
+        "i" | "f" | "x" => FieldType::Number,
+        "b" => FieldType::Bool,
+        "j" => FieldType::Any,
+        "q" => FieldType::Quantity,
+        name => FieldType::Type(name, numbers.get(name).copied()),
     }
 }
 
 impl Type {
-    fn field(&self, name: &str) -> Option<&Field> {
+    fn field(&self, name: &str) -> Option<&TypedField> {
         let found = self.fields.binary_search_by(|field| field.name.cmp(name)).ok()?;
         self.fields.get(found)
     }
@@ -107,7 +107,7 @@ pub(crate) fn convert(kind: &str, mut value: Value, pointer: &str, dropped: &mut
 }
 
 /// A step from a value to a nested one.
-enum Step<'w> {
+enum Descent<'w> {
     Key(&'w str),
     At(usize),
 }
@@ -115,7 +115,7 @@ enum Step<'w> {
 /// The path from the outermost value; formatted only for dropped fields.
 struct PathTo<'w> {
     before: Option<&'w PathTo<'w>>,
-    step: Step<'w>,
+    step: Descent<'w>,
 }
 
 struct Pass<'a> {
@@ -124,34 +124,34 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn value(&mut self, kind: &'static Kind, value: &mut Value, path: &PathTo<'_>) {
+    fn value(&mut self, kind: &'static FieldType, value: &mut Value, path: &PathTo<'_>) {
         let below = |step| PathTo { before: Some(path), step };
         match (value, kind) {
-            (Value::Array(items), Kind::List(item)) => {
+            (Value::Array(items), FieldType::List(item)) => {
                 for (index, value) in items.iter_mut().enumerate() {
-                    self.value(item, value, &below(Step::At(index)));
+                    self.value(item, value, &below(Descent::At(index)));
                 }
             }
-            (Value::Object(members), Kind::Map(item)) => {
+            (Value::Object(members), FieldType::Map(item)) => {
                 for (key, value) in members {
-                    self.value(item, value, &below(Step::Key(key)));
+                    self.value(item, value, &below(Descent::Key(key)));
                 }
             }
-            (Value::Object(members), Kind::Type(_, Some(number))) => {
+            (Value::Object(members), FieldType::Type(_, Some(number))) => {
                 self.members(&TYPES.all[*number], members, Some(path));
             }
             // A schema may be a boolean or a list of schemas, depending on its position.
-            (Value::Array(items), Kind::Type("JSONSchemaProps", _)) => {
+            (Value::Array(items), FieldType::Type("JSONSchemaProps", _)) => {
                 for (index, value) in items.iter_mut().enumerate() {
-                    self.value(kind, value, &below(Step::At(index)));
+                    self.value(kind, value, &below(Descent::At(index)));
                 }
             }
-            (Value::String(text), Kind::Quantity) => {
+            (Value::String(text), FieldType::Quantity) => {
                 if let Some(canonical) = quantity::canonical(text) {
                     *text = canonical;
                 }
             }
-            (value, Kind::Quantity) => {
+            (value, FieldType::Quantity) => {
                 let number = value.as_number().map(ToString::to_string);
                 if let Some(canonical) = number.and_then(|number| quantity::canonical(&number)) {
                     *value = Value::String(canonical);
@@ -165,7 +165,7 @@ impl Pass<'_> {
         let mut vanishing = false;
         for (key, value) in members.iter_mut() {
             if !value.is_null() {
-                let path = PathTo { before: path, step: Step::Key(key) };
+                let path = PathTo { before: path, step: Descent::Key(key) };
                 match of.field(key) {
                     Some(field) => {
                         self.value(&field.kind, value, &path);
@@ -205,8 +205,8 @@ impl Pass<'_> {
         for step in steps.into_iter().rev() {
             pointer.push('/');
             match step {
-                Step::Key(key) => pointer.push_str(&escaped(key)),
-                Step::At(index) => pointer.push_str(&index.to_string()),
+                Descent::Key(key) => pointer.push_str(&escaped(key)),
+                Descent::At(index) => pointer.push_str(&index.to_string()),
             }
         }
         pointer
@@ -218,27 +218,27 @@ pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-fn is_zero(kind: &Kind, value: &Value) -> bool {
+fn is_zero(kind: &FieldType, value: &Value) -> bool {
     match value {
         Value::Bool(value) => !value,
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         // An empty struct is serialized, an empty map is not.
-        Value::Object(members) => matches!(kind, Kind::Map(_)) && members.is_empty(),
+        Value::Object(members) => matches!(kind, FieldType::Map(_)) && members.is_empty(),
         Value::Null => true,
     }
 }
 
 /// Returns the serialized value of an absent field.
-fn empty(kind: &Kind) -> Value {
+fn empty(kind: &FieldType) -> Value {
     match kind {
-        Kind::Text => "".into(),
-        Kind::Quantity => "0".into(),
-        Kind::Number => 0.into(),
-        Kind::Bool => false.into(),
-        Kind::Any | Kind::List(_) | Kind::Map(_) | Kind::Type("LabelSelector", _) => Value::Null,
-        Kind::Type(_, number) => {
+        FieldType::Text => "".into(),
+        FieldType::Quantity => "0".into(),
+        FieldType::Number => 0.into(),
+        FieldType::Bool => false.into(),
+        FieldType::Any | FieldType::List(_) | FieldType::Map(_) | FieldType::Type("LabelSelector", _) => Value::Null,
+        FieldType::Type(_, number) => {
             let fields = number.and_then(|number| TYPES.all.get(number)).map(|of| of.fields.as_slice());
             let written = fields.unwrap_or_default().iter().filter(|field| field.always);
             Value::Object(written.map(|field| (field.name.to_owned(), empty(&field.kind))).collect())

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::rehearse::input::{Bundle, text};
-use crate::rehearse::modes::{self, Mode};
-use crate::rehearse::served::{self, Served};
-use crate::rehearse::{Note, Refusal, display_name, names, v1};
+use crate::rehearse::input::{RehearsalInput, text};
+use crate::rehearse::modes::{self, InstallModeType};
+use crate::rehearse::served::{self, Availability};
+use crate::rehearse::{ClusterRefusal, Note, display_name, names, v1};
 
 /// The options of an installation.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct V0Install {
 
 /// The objects that OLM v0 creates from a bundle.
 #[derive(Debug, Clone, Default)]
-pub struct Installation {
+pub struct V0Installation {
     /// The steps of the install plan, in order.
     pub plan: Vec<Value>,
     /// The objects that OLM derives from the CSV afterwards.
@@ -38,7 +38,7 @@ pub struct Installation {
     pub notes: Vec<Note>,
 }
 
-impl Installation {
+impl V0Installation {
     /// Returns all objects in creation order.
     pub fn objects(&self) -> impl Iterator<Item = &Value> {
         self.plan.iter().chain(&self.derived)
@@ -66,13 +66,13 @@ const CORE_KINDS: [&str; 8] =
 ///
 /// # Errors
 /// Returns the error message of OLM if the installation would fail.
-pub fn install(bundle: &Bundle, options: &V0Install) -> Result<Installation, Refusal> {
+pub fn install(bundle: &RehearsalInput, options: &V0Install) -> Result<V0Installation, ClusterRefusal> {
     check_namespaces(options)?;
     for other in &bundle.others {
         let kind = text(other, "/kind");
         if !PLAN_KINDS.contains(&kind) && !CORE_KINDS.contains(&kind) {
             let message = format!("the InstallPlan contains invalid data: {kind} is not supported");
-            return Err(Refusal { id: "olmv0-kind", message });
+            return Err(ClusterRefusal { id: "olmv0-kind", message });
         }
     }
     let name = &bundle.name;
@@ -108,29 +108,29 @@ pub fn install(bundle: &Bundle, options: &V0Install) -> Result<Installation, Ref
     for object in plan.iter().chain(&derived) {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
         let message = match served::served(version, kind) {
-            Served::Always => continue,
-            Served::With(_) | Served::Never if version.starts_with("operators.coreos.com/") => continue,
-            Served::With(by) => format!("needs {version} {kind}, which clusters have with {by}"),
-            Served::Never => format!("no current cluster knows {kind} in {version}"),
+            Availability::Always => continue,
+            Availability::With(_) | Availability::Never if version.starts_with("operators.coreos.com/") => continue,
+            Availability::With(by) => format!("needs {version} {kind}, which clusters have with {by}"),
+            Availability::Never => format!("no current cluster knows {kind} in {version}"),
         };
-        let refused = served::served(version, kind) == Served::Never;
+        let refused = served::served(version, kind) == Availability::Never;
         notes.push(Note { id: "rehearse-needs-api", refused, message, object: display_name(object) });
     }
-    Ok(Installation { plan, derived, notes })
+    Ok(V0Installation { plan, derived, notes })
 }
 
 /// Returns why OLM v0 refuses a bundle, as far as the metadata in a catalog decides it.
-pub fn refused_by_metadata(bundle: &Bundle, options: &V0Install) -> Option<Refusal> {
+pub fn refused_by_metadata(bundle: &RehearsalInput, options: &V0Install) -> Option<ClusterRefusal> {
     check_namespaces(options).and_then(|()| check_targets(bundle, options)).err()
 }
 
-fn check_namespaces(options: &V0Install) -> Result<(), Refusal> {
+fn check_namespaces(options: &V0Install) -> Result<(), ClusterRefusal> {
     let targets = options.targets.iter().filter(|target| !target.is_empty());
     std::iter::once(&options.namespace).chain(targets).try_for_each(|name| names::check_namespace(name))
 }
 
 /// Checks that an install mode of the bundle fits the OperatorGroup.
-fn check_targets(bundle: &Bundle, options: &V0Install) -> Result<(), Refusal> {
+fn check_targets(bundle: &RehearsalInput, options: &V0Install) -> Result<(), ClusterRefusal> {
     let Err(reason) = modes::check_targets(&bundle.modes, &options.namespace, &options.targets) else { return Ok(()) };
     let missing = missing_mode(&options.targets, &options.namespace);
     let message = if bundle.modes.is_empty() {
@@ -138,30 +138,30 @@ fn check_targets(bundle: &Bundle, options: &V0Install) -> Result<(), Refusal> {
     } else {
         format!("{missing:?} InstallModeType not supported, cannot configure to watch {}", watched(options))
     };
-    Err(Refusal { id: "olmv0-install-mode", message: format!("UnsupportedOperatorGroup: {message}") })
+    Err(ClusterRefusal { id: "olmv0-install-mode", message: format!("UnsupportedOperatorGroup: {message}") })
 }
 
-fn missing_mode(targets: &[String], namespace: &str) -> Mode {
+fn missing_mode(targets: &[String], namespace: &str) -> InstallModeType {
     match targets {
-        [only] if only.is_empty() => Mode::AllNamespaces,
-        [only] if only == namespace => Mode::OwnNamespace,
-        [_] => Mode::SingleNamespace,
-        _ => Mode::MultiNamespace,
+        [only] if only.is_empty() => InstallModeType::AllNamespaces,
+        [only] if only == namespace => InstallModeType::OwnNamespace,
+        [_] => InstallModeType::SingleNamespace,
+        _ => InstallModeType::MultiNamespace,
     }
 }
 
 fn watched(options: &V0Install) -> &'static str {
     match missing_mode(&options.targets, &options.namespace) {
-        Mode::AllNamespaces => "all namespaces",
-        Mode::OwnNamespace => "own namespace",
-        Mode::SingleNamespace => "one namespace",
-        Mode::MultiNamespace => "multiple namespaces",
+        InstallModeType::AllNamespaces => "all namespaces",
+        InstallModeType::OwnNamespace => "own namespace",
+        InstallModeType::SingleNamespace => "one namespace",
+        InstallModeType::MultiNamespace => "multiple namespaces",
     }
 }
 
 /// The installation under construction.
 struct Renderer<'a> {
-    bundle: &'a Bundle,
+    bundle: &'a RehearsalInput,
     options: &'a V0Install,
     plan: Vec<Value>,
     derived: Vec<Value>,

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::{Renderer, managed};
-use crate::rehearse::input::{Bundle, list, text};
-use crate::rehearse::{Note, Refusal, display_name};
+use crate::rehearse::input::{RehearsalInput, list, text};
+use crate::rehearse::{ClusterRefusal, Note, display_name};
 
 const KINDS: [(&str, &str); 2] = [
     ("ValidatingAdmissionWebhook", "ValidatingWebhookConfiguration"),
@@ -14,8 +14,8 @@ const KINDS: [(&str, &str); 2] = [
 ];
 
 /// Rejects webhooks that OLM v0 does not install.
-pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
-    let refuse = |id, message: String| Err(Refusal { id, message });
+pub(super) fn check(bundle: &RehearsalInput) -> Result<(), ClusterRefusal> {
+    let refuse = |id, message: String| Err(ClusterRefusal { id, message });
     let mut names = BTreeSet::new();
     for webhook in &bundle.webhooks {
         let name = text(webhook, "/generateName");

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::part;
-use crate::rehearse::input::{Bundle, text};
+use crate::rehearse::input::{RehearsalInput, text};
 
 /// Phases with their kinds; unlisted kinds belong to the deploy phase.
 const PHASES: &[(&str, &[&str])] = &[
@@ -48,7 +48,7 @@ pub fn phase(kind: &str) -> &'static str {
 }
 
 /// Sorts objects into phases and reduces their metadata to what Boxcutter keeps.
-pub(super) fn arrange(objects: &mut [Value], bundle: &Bundle) {
+pub(super) fn arrange(objects: &mut [Value], bundle: &RehearsalInput) {
     for object in objects.iter_mut() {
         let metadata = part(object, "metadata");
         let kept = ["annotations", "labels", "name", "namespace"];

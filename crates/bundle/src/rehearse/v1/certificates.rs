@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Certificates, Renderer, part};
+use super::{CertificateProvider, Renderer, part};
 use crate::rehearse::names;
 
 const INJECT_CERT_MANAGER: &str = "cert-manager.io/inject-ca-from";
@@ -13,18 +13,18 @@ impl Renderer<'_> {
     /// Requests the injection of a Service's CA into an object.
     pub(super) fn inject(&self, object: &mut Value, service: &str) {
         let (key, value) = match self.options.certificates {
-            Certificates::CertManager => {
+            CertificateProvider::CertManager => {
                 (INJECT_CERT_MANAGER, format!("{}/{}", self.options.namespace, names::certificate(service)))
             }
-            Certificates::OpenShift => (INJECT_OPENSHIFT, "true".into()),
-            Certificates::None => return,
+            CertificateProvider::OpenShift => (INJECT_OPENSHIFT, "true".into()),
+            CertificateProvider::None => return,
         };
         part(&mut object["metadata"], "annotations").insert(key.into(), value.into());
     }
 
     /// Requests a certificate for a Service.
     pub(super) fn certify(&self, service: &mut Value, name: &str) {
-        if self.options.certificates == Certificates::OpenShift {
+        if self.options.certificates == CertificateProvider::OpenShift {
             let annotations = part(&mut service["metadata"], "annotations");
             annotations.insert(SECRET_OPENSHIFT.into(), names::certificate(name).into());
         }
@@ -32,7 +32,7 @@ impl Renderer<'_> {
 
     /// Adds an Issuer and a Certificate for each deployment with webhooks, by name.
     pub(super) fn certificates(&mut self) {
-        if self.options.certificates != Certificates::CertManager {
+        if self.options.certificates != CertificateProvider::CertManager {
             return;
         }
         const API: &str = "cert-manager.io/v1";

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Renderer;
-use crate::rehearse::Refusal;
+use crate::rehearse::ClusterRefusal;
 use crate::rehearse::input::{list, text};
 use crate::rehearse::names;
 
 impl Renderer<'_> {
     /// Adds the CRDs, with the conversion webhooks that refer to them.
-    pub(super) fn crds(&mut self) -> Result<(), Refusal> {
+    pub(super) fn crds(&mut self) -> Result<(), ClusterRefusal> {
         let mut conversions: BTreeMap<&str, &Value> = BTreeMap::new();
         for webhook in self.bundle.webhooks.iter().filter(|webhook| text(webhook, "/type") == "ConversionWebhook") {
             for crd in list(webhook, "/conversionCRDs").iter().filter_map(Value::as_str) {
@@ -23,7 +23,7 @@ impl Renderer<'_> {
             let name = text(&crd, "/metadata/name").to_owned();
             if let Some(webhook) = conversions.get(&*name) {
                 if crd.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
-                    return Err(Refusal {
+                    return Err(ClusterRefusal {
                         id: "olmv1-preserve-unknown-fields",
                         message: format!(
                             "custom resource definition '{name}' must have .spec.preserveUnknownFields set to false to \

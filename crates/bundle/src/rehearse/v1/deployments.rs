@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Certificates, Renderer, deployment_config, part};
+use super::{CertificateProvider, Renderer, deployment_config, part};
 use crate::rehearse::input::{list, text};
 use crate::rehearse::names;
 
@@ -28,7 +28,7 @@ impl Renderer<'_> {
                 metadata["labels"] = labels.clone();
             }
             let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec, "status": {}});
-            if webhooks.contains(name) && self.options.certificates != Certificates::None {
+            if webhooks.contains(name) && self.options.certificates != CertificateProvider::None {
                 mount_certificate(&mut object, &names::certificate(&names::service(name)));
             }
             if let Some(config) = config {

@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::rehearse::input::{Bundle, text};
-use crate::rehearse::served::{self, Served};
-use crate::rehearse::{Note, Refusal, config, display_name, modes, names};
+use crate::rehearse::input::{RehearsalInput, text};
+use crate::rehearse::served::{self, Availability};
+use crate::rehearse::{ClusterRefusal, Note, config, display_name, modes, names};
 
 pub use boxcutter::phase;
 pub(crate) use deployment_config::apply as apply_deployment_config;
@@ -26,7 +26,7 @@ pub use profile::{Profile, Runtime};
 
 /// The provider of webhook certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Certificates {
+pub enum CertificateProvider {
     /// cert-manager.
     CertManager,
     /// The service CA of OpenShift.
@@ -45,14 +45,14 @@ pub struct V1Install {
     /// The name of the ClusterExtension.
     pub extension: String,
     /// The certificate provider.
-    pub certificates: Certificates,
+    pub certificates: CertificateProvider,
     /// `spec.config.inline`.
     pub config: Option<Value>,
 }
 
 /// The objects that OLM v1 creates from a bundle.
 #[derive(Debug, Clone, Default)]
-pub struct Installation {
+pub struct V1Installation {
     /// The objects in the order in which they are applied.
     pub objects: Vec<Value>,
     /// The namespaces that the operator watches; `""` for all.
@@ -65,23 +65,23 @@ pub struct Installation {
 ///
 /// # Errors
 /// Returns the error message of OLM v1 if it would reject the bundle.
-pub fn install(bundle: &Bundle, options: &V1Install) -> Result<Installation, Refusal> {
+pub fn install(bundle: &RehearsalInput, options: &V1Install) -> Result<V1Installation, ClusterRefusal> {
     admit(bundle, options)?;
     render(bundle, options).map_err(|refusal| of_resolved(bundle, refusal))
 }
 
 /// Returns why OLM v1 refuses a bundle, as far as the metadata in a catalog decides it.
-pub fn refused_by_metadata(bundle: &Bundle, options: &V1Install) -> Option<Refusal> {
+pub fn refused_by_metadata(bundle: &RehearsalInput, options: &V1Install) -> Option<ClusterRefusal> {
     let supported = || validate::supported(bundle, options).map_err(|refusal| of_resolved(bundle, refusal));
     admit(bundle, options).and_then(|()| supported()).err()
 }
 
 /// Checks what clusters check before they unpack the bundle.
-fn admit(bundle: &Bundle, options: &V1Install) -> Result<(), Refusal> {
+fn admit(bundle: &RehearsalInput, options: &V1Install) -> Result<(), ClusterRefusal> {
     names::check_namespace(&options.namespace)?;
     let Some(dependency) = bundle.dependencies.first() else { return Ok(()) };
     let name = &bundle.name;
-    Err(Refusal {
+    Err(ClusterRefusal {
         id: "olmv1-dependency",
         message: format!(
             "validating bundle \"{name}\": bundle \"{name}\" has a dependency declared via property \"{dependency}\" \
@@ -91,14 +91,14 @@ fn admit(bundle: &Bundle, options: &V1Install) -> Result<(), Refusal> {
 }
 
 /// Adds the bundle to the message of a refusal, as OLM v1 does.
-fn of_resolved(bundle: &Bundle, refusal: Refusal) -> Refusal {
-    let Bundle { name, version, .. } = bundle;
+fn of_resolved(bundle: &RehearsalInput, refusal: ClusterRefusal) -> ClusterRefusal {
+    let RehearsalInput { name, version, .. } = bundle;
     let message = format!("error for resolved bundle \"{name}\" with version \"{version}\": {}", refusal.message);
-    Refusal { id: refusal.id, message }
+    ClusterRefusal { id: refusal.id, message }
 }
 
-fn render(bundle: &Bundle, options: &V1Install) -> Result<Installation, Refusal> {
-    let refuse = |id, message: String| Err(Refusal { id, message });
+fn render(bundle: &RehearsalInput, options: &V1Install) -> Result<V1Installation, ClusterRefusal> {
+    let refuse = |id, message: String| Err(ClusterRefusal { id, message });
     if let Some(reason) = &bundle.refused {
         return refuse("olmv1-format", reason.clone());
     }
@@ -111,7 +111,7 @@ fn render(bundle: &Bundle, options: &V1Install) -> Result<Installation, Refusal>
     validate::check(bundle)?;
     let targets = match &config.watch_namespace {
         Some(namespace) => vec![namespace.clone()],
-        None if bundle.supports(modes::Mode::AllNamespaces) => vec![String::new()],
+        None if bundle.supports(modes::InstallModeType::AllNamespaces) => vec![String::new()],
         None => Vec::new(),
     };
     if let Err(reason) = modes::check_targets(&bundle.modes, &options.namespace, &targets) {
@@ -141,12 +141,12 @@ fn render(bundle: &Bundle, options: &V1Install) -> Result<Installation, Refusal>
     }
     unknown_kinds(&objects)?;
     noted.extend(notes(&objects));
-    Ok(Installation { objects, targets, notes: noted })
+    Ok(V1Installation { objects, targets, notes: noted })
 }
 
 /// The installation under construction.
 struct Renderer<'a> {
-    bundle: &'a Bundle,
+    bundle: &'a RehearsalInput,
     options: &'a V1Install,
     targets: &'a [String],
     objects: Vec<Value>,
@@ -196,11 +196,11 @@ fn label(object: &mut Value, extension: &str) {
 }
 
 /// Rejects objects of kinds that no cluster serves before the bundle is installed.
-fn unknown_kinds(objects: &[Value]) -> Result<(), Refusal> {
+fn unknown_kinds(objects: &[Value]) -> Result<(), ClusterRefusal> {
     let (mut faults, mut seen) = (Vec::new(), BTreeSet::new());
     for object in objects {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
-        if served::served(version, kind) == Served::Never {
+        if served::served(version, kind) == Availability::Never {
             let fault = format!(
                 "resource mapping not found for name: \"{}\" namespace: \"{}\" from \"\": no matches for kind \
                  \"{kind}\" in version \"{version}\"\nensure CRDs are installed first",
@@ -217,7 +217,7 @@ fn unknown_kinds(objects: &[Value]) -> Result<(), Refusal> {
         1 => faults.remove(0),
         _ => format!("[{}]", faults.join(", ")),
     };
-    Err(Refusal {
+    Err(ClusterRefusal {
         id: "olmv1-unknown-kind",
         message: format!(
             "failed to get release state using server-side dry-run: error while running post render on files: \
@@ -231,7 +231,7 @@ fn notes(objects: &[Value]) -> Vec<Note> {
     for object in objects {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
         let mut note = |id, refused, message| notes.push(Note { id, refused, message, object: display_name(object) });
-        if let Served::With(by) = served::served(version, kind) {
+        if let Availability::With(by) = served::served(version, kind) {
             note("rehearse-needs-api", false, format!("needs {version} {kind}, which clusters have with {by}"));
         }
         if kind.ends_with("WebhookConfiguration") {

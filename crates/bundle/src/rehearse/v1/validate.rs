@@ -4,31 +4,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Certificates, V1Install, webhooks};
-use crate::rehearse::Refusal;
-use crate::rehearse::input::{Bundle, list, text};
-use crate::rehearse::modes::{self, Mode};
+use super::{CertificateProvider, V1Install, webhooks};
+use crate::rehearse::ClusterRefusal;
+use crate::rehearse::input::{RehearsalInput, list, text};
+use crate::rehearse::modes::{self, InstallModeType};
 use crate::rehearse::served;
 
 /// Rejects bundles that OLM v1 does not support.
-pub(super) fn supported(bundle: &Bundle, options: &V1Install) -> Result<(), Refusal> {
-    let refuse = |id, message: &str| Err(Refusal { id, message: message.to_owned() });
+pub(super) fn supported(bundle: &RehearsalInput, options: &V1Install) -> Result<(), ClusterRefusal> {
+    let refuse = |id, message: &str| Err(ClusterRefusal { id, message: message.to_owned() });
     if !list(&bundle.csv, "/spec/apiservicedefinitions/owned").is_empty() {
         return refuse("olmv1-api-services", "unsupported bundle: apiServiceDefintions are not supported");
     }
-    if !bundle.webhooks.is_empty() && options.certificates == Certificates::None {
+    if !bundle.webhooks.is_empty() && options.certificates == CertificateProvider::None {
         return refuse(
             "olmv1-webhooks",
             "unsupported bundle: webhookDefinitions are not supported: certificate provider is nil",
         );
     }
-    if !options.profile.single_own_namespace && !bundle.supports(Mode::AllNamespaces) {
+    if !options.profile.single_own_namespace && !bundle.supports(InstallModeType::AllNamespaces) {
         return refuse(
             "olmv1-all-namespaces",
             "unsupported bundle: bundle does not support AllNamespaces install mode",
         );
     }
-    if bundle.modes.iter().all(|mode| *mode == Mode::MultiNamespace) {
+    if bundle.modes.iter().all(|mode| *mode == InstallModeType::MultiNamespace) {
         return refuse(
             "olmv1-install-modes",
             "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] \
@@ -39,8 +39,9 @@ pub(super) fn supported(bundle: &Bundle, options: &V1Install) -> Result<(), Refu
 }
 
 /// Runs all checks and joins the faults with newlines.
-pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
-    let checks: [fn(&Bundle, &mut Vec<String>); 5] = [deployments, crds, webhook_names, conversions, other_kinds];
+pub(super) fn check(bundle: &RehearsalInput) -> Result<(), ClusterRefusal> {
+    let checks: [fn(&RehearsalInput, &mut Vec<String>); 5] =
+        [deployments, crds, webhook_names, conversions, other_kinds];
     let mut faults = Vec::new();
     for check in checks {
         check(bundle, &mut faults);
@@ -48,7 +49,7 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
     if faults.is_empty() {
         return Ok(());
     }
-    Err(Refusal { id: "olmv1-invalid", message: faults.join("\n") })
+    Err(ClusterRefusal { id: "olmv1-invalid", message: faults.join("\n") })
 }
 
 /// Returns the duplicates, sorted.
@@ -81,7 +82,7 @@ pub(crate) fn subdomain_faults(name: &str) -> Vec<String> {
     faults
 }
 
-fn deployments(bundle: &Bundle, faults: &mut Vec<String>) {
+fn deployments(bundle: &RehearsalInput, faults: &mut Vec<String>) {
     let names = || bundle.deployments.iter().map(|deployment| text(deployment, "/name"));
     faults.extend(
         repeated(names())
@@ -97,7 +98,7 @@ fn deployments(bundle: &Bundle, faults: &mut Vec<String>) {
     }
 }
 
-fn crds(bundle: &Bundle, faults: &mut Vec<String>) {
+fn crds(bundle: &RehearsalInput, faults: &mut Vec<String>) {
     let names = || bundle.crds.iter().map(|crd| text(crd, "/metadata/name"));
     let repeated = repeated(names());
     faults.extend(
@@ -113,7 +114,7 @@ fn crds(bundle: &Bundle, faults: &mut Vec<String>) {
     }
 }
 
-fn owned(bundle: &Bundle) -> BTreeSet<&str> {
+fn owned(bundle: &RehearsalInput) -> BTreeSet<&str> {
     list(&bundle.csv, "/spec/customresourcedefinitions/owned").iter().map(|owned| text(owned, "/name")).collect()
 }
 
@@ -121,8 +122,8 @@ fn is_conversion(webhook: &Value) -> bool {
     text(webhook, "/type") == "ConversionWebhook"
 }
 
-fn webhook_names(bundle: &Bundle, faults: &mut Vec<String>) {
-    let only_all = bundle.modes == [Mode::AllNamespaces];
+fn webhook_names(bundle: &RehearsalInput, faults: &mut Vec<String>) {
+    let only_all = bundle.modes == [InstallModeType::AllNamespaces];
     if !only_all {
         let mut names: Vec<&str> = conversion_webhooks(bundle).map(|webhook| text(webhook, "/generateName")).collect();
         names.sort_unstable();
@@ -163,11 +164,11 @@ fn webhook_names(bundle: &Bundle, faults: &mut Vec<String>) {
     }
 }
 
-fn conversion_webhooks(bundle: &Bundle) -> impl Iterator<Item = &Value> {
+fn conversion_webhooks(bundle: &RehearsalInput) -> impl Iterator<Item = &Value> {
     bundle.webhooks.iter().filter(|webhook| is_conversion(webhook))
 }
 
-fn conversions(bundle: &Bundle, faults: &mut Vec<String>) {
+fn conversions(bundle: &RehearsalInput, faults: &mut Vec<String>) {
     let mut by_crd: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut named: BTreeSet<(&str, &str)> = BTreeSet::new();
     for webhook in conversion_webhooks(bundle) {
@@ -192,7 +193,7 @@ fn conversions(bundle: &Bundle, faults: &mut Vec<String>) {
     }
 }
 
-fn other_kinds(bundle: &Bundle, faults: &mut Vec<String>) {
+fn other_kinds(bundle: &RehearsalInput, faults: &mut Vec<String>) {
     for other in &bundle.others {
         let kind = text(other, "/kind");
         if served::namespaced(kind).is_none() {

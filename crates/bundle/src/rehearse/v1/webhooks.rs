@@ -66,7 +66,7 @@ impl Renderer<'_> {
 
     /// Adds a Service for each deployment with webhooks.
     pub(super) fn services(&mut self) {
-        let mut by_deployment: BTreeMap<&str, BTreeSet<(i64, Target)>> = BTreeMap::new();
+        let mut by_deployment: BTreeMap<&str, BTreeSet<(i64, WebhookPort)>> = BTreeMap::new();
         for webhook in &self.bundle.webhooks {
             by_deployment.entry(text(webhook, "/deploymentName")).or_default().insert(ports(webhook));
         }
@@ -95,27 +95,27 @@ impl Renderer<'_> {
 
 /// A container port, by number or name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Target {
+enum WebhookPort {
     Name(String),
     Number(i64),
 }
 
-impl Target {
+impl WebhookPort {
     fn value(&self) -> Value {
         match self {
-            Target::Name(name) => name.clone().into(),
-            Target::Number(number) => (*number).into(),
+            WebhookPort::Name(name) => name.clone().into(),
+            WebhookPort::Number(number) => (*number).into(),
         }
     }
 }
 
 /// Returns the port of a webhook's Service and its target port.
-fn ports(webhook: &Value) -> (i64, Target) {
+fn ports(webhook: &Value) -> (i64, WebhookPort) {
     let port = webhook.get("containerPort").and_then(Value::as_i64).filter(|&port| port > 0).unwrap_or(443);
     let target = match webhook.get("targetPort") {
-        Some(Value::String(name)) => Target::Name(name.clone()),
-        Some(Value::Number(number)) => Target::Number(number.as_i64().unwrap_or_default()),
-        _ => Target::Number(port),
+        Some(Value::String(name)) => WebhookPort::Name(name.clone()),
+        Some(Value::Number(number)) => WebhookPort::Number(number.as_i64().unwrap_or_default()),
+        _ => WebhookPort::Number(port),
     };
     (port, target)
 }

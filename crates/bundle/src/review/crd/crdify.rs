@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Change;
+use super::CrdDifference;
 
 /// Returns what crdify would report with the settings of OLM v1.
-pub(super) fn crdify(changes: &[Change]) -> Value {
-    let refused: Vec<&Change> = changes.iter().filter(|change| change.blocks).collect();
-    let of = |wanted: fn(&Change) -> bool| -> Vec<&Change> {
+pub(super) fn crdify(changes: &[CrdDifference]) -> Value {
+    let refused: Vec<&CrdDifference> = changes.iter().filter(|change| change.blocks).collect();
+    let of = |wanted: fn(&CrdDifference) -> bool| -> Vec<&CrdDifference> {
         refused.iter().copied().filter(|change| wanted(change)).collect()
     };
     let mut out = Map::new();
@@ -23,8 +23,11 @@ pub(super) fn crdify(changes: &[Change]) -> Value {
 }
 
 /// Groups consecutive changes.
-fn grouped<'a, K: PartialEq>(changes: &[&'a Change], key: impl Fn(&'a Change) -> K) -> Vec<(K, Vec<&'a Change>)> {
-    let mut groups: Vec<(K, Vec<&'a Change>)> = Vec::new();
+fn grouped<'a, K: PartialEq>(
+    changes: &[&'a CrdDifference],
+    key: impl Fn(&'a CrdDifference) -> K,
+) -> Vec<(K, Vec<&'a CrdDifference>)> {
+    let mut groups: Vec<(K, Vec<&'a CrdDifference>)> = Vec::new();
     for change in changes {
         let key = key(change);
         match groups.iter_mut().find(|(known, _)| *known == key) {
@@ -35,25 +38,23 @@ fn grouped<'a, K: PartialEq>(changes: &[&'a Change], key: impl Fn(&'a Change) ->
     groups
 }
 
-fn results(changes: &[&Change]) -> Vec<Value> {
-    let groups = grouped(changes, Change::olm_rule);
-    let result = |(name, group): (&str, Vec<&Change>)| {
+fn results(changes: &[&CrdDifference]) -> Vec<Value> {
+    let groups = grouped(changes, CrdDifference::olm_rule);
+    let result = |(name, group): (&str, Vec<&CrdDifference>)| {
         let errors: Vec<&str> = group.iter().map(|change| change.words.as_str()).collect();
         json!({"name": name, "errors": errors})
     };
     groups.into_iter().map(result).collect()
 }
 
-fn versions(changes: &[&Change]) -> Vec<Value> {
+fn versions(changes: &[&CrdDifference]) -> Vec<Value> {
     let groups = grouped(changes, |change| change.version.as_str());
-    let properties = |group: &[&Change]| -> Vec<Value> {
+    let properties = |group: &[&CrdDifference]| -> Vec<Value> {
         let mut paths = grouped(group, |change| change.path.as_str());
         paths.sort_by_key(|(path, _)| *path);
-        let property =
-            |(path, group): (&str, Vec<&Change>)| json!({"property": path, "comparisonResults": results(&group)});
+        let property = |(path, group): (&str, Vec<&CrdDifference>)| json!({"property": path, "comparisonResults": results(&group)});
         paths.into_iter().map(property).collect()
     };
-    let version =
-        |(version, group): (&str, Vec<&Change>)| json!({"version": version, "propertyComparisons": properties(&group)});
+    let version = |(version, group): (&str, Vec<&CrdDifference>)| json!({"version": version, "propertyComparisons": properties(&group)});
     groups.into_iter().map(version).collect()
 }

@@ -22,7 +22,7 @@ pub enum FieldChangeKind {
 
 /// A change of a field of a CRD.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldChange {
+pub struct CrdFieldChange {
     /// The CRD.
     pub crd: String,
     /// The field, prefixed with its version: `v1.spec.size`.
@@ -41,7 +41,7 @@ pub struct FieldChange {
 pub fn fields<'a>(
     old: impl IntoIterator<Item = &'a Value>,
     new: impl IntoIterator<Item = &'a Value>,
-) -> Vec<FieldChange> {
+) -> Vec<CrdFieldChange> {
     let is_crd = |object: &&Value| text(object, "/kind") == KIND;
     let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
     for crd in old.into_iter().filter(is_crd) {
@@ -58,12 +58,12 @@ pub fn fields<'a>(
 }
 
 /// A field of a schema.
-struct Field<'a> {
+struct SchemaField<'a> {
     schema: &'a Value,
     required: bool,
 }
 
-impl Field<'_> {
+impl SchemaField<'_> {
     fn kind(&self) -> String {
         match (self.schema["type"].as_str(), self.schema["items"]["type"].as_str()) {
             (Some("array"), Some(inner)) => format!("list of {inner}"),
@@ -75,7 +75,7 @@ impl Field<'_> {
 /// The fields of all versions of a CRD.
 #[derive(Default)]
 struct Fields<'a> {
-    by_path: BTreeMap<String, Field<'a>>,
+    by_path: BTreeMap<String, SchemaField<'a>>,
     /// The versions that have fields.
     versions: BTreeSet<&'a str>,
     /// The versions that affect no client immediately.
@@ -128,17 +128,17 @@ impl<'a> Fields<'a> {
             }
             let path = format!("{path}.{name}");
             self.collect(schema, &path, depth + 1);
-            self.by_path.insert(path, Field { schema, required: required.contains(&name.as_str()) });
+            self.by_path.insert(path, SchemaField { schema, required: required.contains(&name.as_str()) });
         }
     }
 }
 
-fn compare_fields(crd: &str, old: &Fields<'_>, new: &Fields<'_>, changes: &mut Vec<FieldChange>) {
+fn compare_fields(crd: &str, old: &Fields<'_>, new: &Fields<'_>, changes: &mut Vec<CrdFieldChange>) {
     let version = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
     let mut add = |what, path: &str, meaning: Option<Severity>, detail: String| {
         // A version that is not served affects no client immediately.
         let narrows = meaning >= Some(Severity::Error) && !new.unserved.contains(&*version(path));
-        changes.push(FieldChange { crd: crd.to_owned(), path: path.to_owned(), what, narrows, detail });
+        changes.push(CrdFieldChange { crd: crd.to_owned(), path: path.to_owned(), what, narrows, detail });
     };
     for (path, field) in &new.by_path {
         let meaning_if_required = if field.required { rules::requiring(field.schema) } else { None };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn shown(old: &Value, new: &Value) -> Vec<String> {
-        let line = |change: FieldChange| {
+        let line = |change: CrdFieldChange| {
             let mark = if change.narrows { " !" } else { "" };
             format!("{:?} {} {}{mark}", change.what, change.path, change.detail)
         };

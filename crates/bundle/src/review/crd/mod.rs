@@ -12,18 +12,18 @@ mod versions;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Finding, Findings, Object, ParsedBundle, Severity};
+use crate::{BundleObject, Finding, Findings, ParsedBundle, Severity};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::review::{list, text, texts};
-pub use fields::{FieldChange, FieldChangeKind, fields};
+pub use fields::{CrdFieldChange, FieldChangeKind, fields};
 use versions::order;
 
 /// A change between two CRDs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct CrdDifference {
     /// The CRD.
     pub crd: String,
     /// The version, or a pair such as `v1 -> v2`; empty for the whole CRD.
@@ -70,7 +70,7 @@ pub const IDS: &[(&str, &str)] = &[
     ("conversion", "crd-upgrade-conversion"),
 ];
 
-impl Change {
+impl CrdDifference {
     /// Returns the name of the finding.
     pub fn id(&self) -> &'static str {
         IDS.iter().find(|(rule, _)| *rule == self.rule).map_or("crd-upgrade-unhandled", |(_, id)| id)
@@ -134,7 +134,7 @@ impl Change {
     }
 }
 
-impl Serialize for Change {
+impl Serialize for CrdDifference {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Change", 9)?;
         out.serialize_field("id", self.id())?;
@@ -156,14 +156,14 @@ pub struct CrdChanges {
     /// Whether the rules refuse none of them.
     pub passed: bool,
     /// The changes.
-    pub changes: Vec<Change>,
+    pub changes: Vec<CrdDifference>,
     #[serde(skip)]
     rules: Rules,
 }
 
 impl CrdChanges {
     /// Judges changes by `rules`.
-    pub fn new(changes: Vec<Change>, rules: Rules) -> CrdChanges {
+    pub fn new(changes: Vec<CrdDifference>, rules: Rules) -> CrdChanges {
         CrdChanges { passed: !changes.iter().any(|change| change.is_refused(rules)), changes, rules }
     }
 
@@ -198,14 +198,17 @@ const KIND: &str = "CustomResourceDefinition";
 
 /// Returns the messages with which OLM v1 refuses an upgrade because of its CRDs; none if it accepts them.
 pub fn refusals<'a>(old: impl IntoIterator<Item = &'a Value>, new: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
-    compare(old, new).iter().filter(|change| change.blocks).map(Change::olm_message).collect()
+    compare(old, new).iter().filter(|change| change.blocks).map(CrdDifference::olm_message).collect()
 }
 
 /// Compares CRDs of the same name among the objects of an old and a new bundle.
 ///
 /// Removed CRDs are reported too; new ones are harmless. A CSV among the objects decides which CRDs convert by webhook,
 /// as OLM writes that into the CRDs that it creates.
-pub fn compare<'a>(old: impl IntoIterator<Item = &'a Value>, new: impl IntoIterator<Item = &'a Value>) -> Vec<Change> {
+pub fn compare<'a>(
+    old: impl IntoIterator<Item = &'a Value>,
+    new: impl IntoIterator<Item = &'a Value>,
+) -> Vec<CrdDifference> {
     let (old, new) = (definitions(old), definitions(new));
     let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
     for crd in &new {
@@ -230,7 +233,7 @@ pub fn compare<'a>(old: impl IntoIterator<Item = &'a Value>, new: impl IntoItera
 
 /// Returns the findings about the CRDs of two bundles, located in the new one.
 pub(crate) fn findings(old: &ParsedBundle, new: &ParsedBundle, rules: Rules) -> Vec<Finding> {
-    let by_name: BTreeMap<&str, &Object> = new.of_kind(KIND).map(|crd| (crd.name(), crd)).collect();
+    let by_name: BTreeMap<&str, &BundleObject> = new.of_kind(KIND).map(|crd| (crd.name(), crd)).collect();
     let changes = compare(old.values(), new.values()).into_iter();
     let found = changes.map(|change| match by_name.get(&*change.crd) {
         Some(crd) => change.finding(rules).at(&crd.file, crd.document, change.pointer(&crd.value)),
@@ -261,12 +264,12 @@ fn definitions<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Vec<Cow<'a, 
     crds
 }
 
-fn whole(crd: &str, rule: &'static str, words: String, blocks: bool, meaning: Option<Severity>) -> Change {
-    Change { crd: crd.into(), version: String::new(), path: String::new(), rule, words, blocks, meaning }
+fn whole(crd: &str, rule: &'static str, words: String, blocks: bool, meaning: Option<Severity>) -> CrdDifference {
+    CrdDifference { crd: crd.into(), version: String::new(), path: String::new(), rule, words, blocks, meaning }
 }
 
 /// Compares two versions of a CRD.
-fn compare_pair(old: &Value, new: &Value) -> Vec<Change> {
+fn compare_pair(old: &Value, new: &Value) -> Vec<CrdDifference> {
     let name = text(new, "/metadata/name");
     let mut changes = Vec::new();
     let (scope, wanted) = (text(old, "/spec/scope"), text(new, "/spec/scope"));
@@ -298,7 +301,7 @@ fn version_of<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// Reports stored versions that are removed.
-fn stored(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
+fn stored(old: &Value, new: &Value, name: &str, changes: &mut Vec<CrdDifference>) {
     let mut stored = texts(old, "/status/storedVersions");
     if stored.is_empty() {
         // Offline, only the storage flag of a version is known.
@@ -314,7 +317,7 @@ fn stored(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
 }
 
 /// Compares the served versions of the new CRD with each other; changes that the old CRD has too are ignored.
-fn pairs(old: &Value, new: &Value, name: &str) -> Vec<Change> {
+fn pairs(old: &Value, new: &Value, name: &str) -> Vec<CrdDifference> {
     if text(new, "/spec/conversion/strategy") == "Webhook" {
         return Vec::new();
     }
@@ -346,7 +349,7 @@ fn served_pairs(crd: &Value) -> Vec<(String, node::SchemaChange)> {
 }
 
 /// Reports the changes that OLM v1 ignores.
-fn ignored_by_olm(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
+fn ignored_by_olm(old: &Value, new: &Value, name: &str, changes: &mut Vec<CrdDifference>) {
     let mut report = |rule, severity, words: String| changes.push(whole(name, rule, words, false, Some(severity)));
     for version in list(old, "/spec/versions") {
         let version_name = text(version, "/name");

@@ -3,7 +3,7 @@
 use crate::Severity;
 use serde_json::Value;
 
-use super::{Change, rules};
+use super::{CrdDifference, rules};
 
 /// The meaning of a removed field.
 pub(super) const REMOVED: Option<Severity> = Some(Severity::Error);
@@ -18,13 +18,13 @@ pub(super) struct SchemaChange {
 }
 
 impl SchemaChange {
-    pub(super) fn into_change(self, crd: &str, version: &str, served: bool) -> Change {
+    pub(super) fn into_change(self, crd: &str, version: &str, served: bool) -> CrdDifference {
         let SchemaChange { path, rule, words, blocks, meaning } = self;
         // A version that is not served affects no client immediately.
         let meaning = if served { meaning } else { meaning.map(|severity| severity.min(Severity::Warning)) };
         if rule == "existingFieldRemoval" && !version.contains(' ') {
             let words = format!("crd/{crd} version/{version} field/{path} may not be removed");
-            return Change {
+            return CrdDifference {
                 crd: crd.into(),
                 version: String::new(),
                 path: String::new(),
@@ -34,7 +34,7 @@ impl SchemaChange {
                 meaning,
             };
         }
-        Change { crd: crd.into(), version: version.into(), path, rule, words, blocks, meaning }
+        CrdDifference { crd: crd.into(), version: version.into(), path, rule, words, blocks, meaning }
     }
 }
 

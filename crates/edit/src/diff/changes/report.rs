@@ -224,7 +224,7 @@ pub struct BundleChange {
     pub fields: Vec<FieldDifference>,
     /// The verdicts on its CRDs: what OLM v1 does, and what a change means for custom resources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub crd_verdicts: Vec<bundle::review::crd::Change>,
+    pub crd_verdicts: Vec<bundle::review::crd::CrdDifference>,
     /// Whether the manifests, or the metadata derived from them, changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub manifests: bool,
@@ -301,9 +301,9 @@ pub struct FieldDifference {
     pub detail: String,
 }
 
-impl From<bundle::review::crd::FieldChange> for FieldDifference {
-    fn from(change: bundle::review::crd::FieldChange) -> FieldDifference {
-        let bundle::review::crd::FieldChange { crd, path, what, narrows, detail } = change;
+impl From<bundle::review::crd::CrdFieldChange> for FieldDifference {
+    fn from(change: bundle::review::crd::CrdFieldChange) -> FieldDifference {
+        let bundle::review::crd::CrdFieldChange { crd, path, what, narrows, detail } = change;
         let what = match what {
             FieldChangeKind::Added => ChangeKind::Added,
             FieldChangeKind::Removed => ChangeKind::Removed,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bundle::{Copied, Dockerfile, DockerfileError};
+use bundle::{BundleDockerfile, BundleDockerfileError, Copied};
 use clap::builder::TypedValueParser;
 use fbc::Members;
 use image::{BaseImage, ImagePlan, Layer, LayerModes, Location, Platform, Store};
@@ -114,15 +114,15 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
 /// Returns the Dockerfile to build: the existing one if it copies the manifests of this bundle, or else the generated one.
 ///
 /// Builds of several bundles in one directory find the Dockerfile of the first.
-fn dockerfile(planned: &generate::Planned, overwrite: bool, printer: &Printer) -> Result<Dockerfile, Failure> {
-    let unsupported = |error: DockerfileError| {
+fn dockerfile(planned: &generate::Planned, overwrite: bool, printer: &Printer) -> Result<BundleDockerfile, Failure> {
+    let unsupported = |error: BundleDockerfileError| {
         Failure::message(format!(
             "{DOCKERFILE}: {error}\nhelp: build it with a container engine (--image-builder docker, podman or buildah), or \
              replace it with --overwrite"
         ))
     };
     if let Some(kept) = planned.kept_dockerfile(overwrite)? {
-        let kept = Dockerfile::parse(&kept).map_err(unsupported)?;
+        let kept = BundleDockerfile::parse(&kept).map_err(unsupported)?;
         let manifests = planned.manifests.canonicalize().unwrap_or_else(|_| planned.manifests.clone());
         let copies =
             |copied: &Copied| context_path(&copied.from).canonicalize().is_ok_and(|from| manifests.starts_with(from));
@@ -132,7 +132,7 @@ fn dockerfile(planned: &generate::Planned, overwrite: bool, printer: &Printer) -
         let place = planned.manifests.display();
         printer.report(&format!("{DOCKERFILE} is for another bundle: it does not copy {place}; opm does not use it"));
     }
-    Dockerfile::parse(&planned.dockerfile).map_err(unsupported)
+    BundleDockerfile::parse(&planned.dockerfile).map_err(unsupported)
 }
 
 /// Returns a source of COPY as a path: the root of the context is the current directory.
@@ -144,7 +144,7 @@ fn context_path(from: &str) -> &Path {
 }
 
 /// Copies the files that the Dockerfile names, and returns the layer of each COPY with its path in the image.
-fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<Vec<(String, Layer)>, Failure> {
+fn layers(dockerfile: &BundleDockerfile, scratch: &Path, printer: &Printer) -> Result<Vec<(String, Layer)>, Failure> {
     let limits = limits::from_env()?;
     let mut layers = Vec::new();
     for (number, Copied { from, to }) in dockerfile.copies.iter().enumerate() {
@@ -183,7 +183,7 @@ fn layers(dockerfile: &Dockerfile, scratch: &Path, printer: &Printer) -> Result<
 
 fn build(
     args: &BuildArgs,
-    dockerfile: &Dockerfile,
+    dockerfile: &BundleDockerfile,
     copies: &[(String, Layer)],
     store: &Store,
     images: &Images,

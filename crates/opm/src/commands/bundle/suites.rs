@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bundle::{Check, Optional, PlatformsError, Severity, VALIDATORS};
+use bundle::{BundleCheck, Optional, PlatformsError, Severity, VALIDATORS};
 use clap::builder::TypedValueParser;
 use source::{CheckBundles, CheckBundlesError, Images};
 
@@ -113,7 +113,7 @@ pub(super) fn run(
     let limits = limits::from_env()?;
     let categories = custom_categories();
     let platforms = |image: &str| images.platforms(image).map_err(PlatformsError::new);
-    let check = Check {
+    let check = BundleCheck {
         optional,
         suites: &flags.suite,
         selector: flags.select_optional.as_deref(),
@@ -125,7 +125,7 @@ pub(super) fn run(
         platforms: Some(&platforms),
         configuration: flags.checks.as_deref(),
         unused_waivers: true,
-        ..Check::plain(&limits, fbc::spelling::calendar::today())
+        ..BundleCheck::plain(&limits, fbc::spelling::calendar::today())
     };
     let request = CheckBundles {
         bundles,

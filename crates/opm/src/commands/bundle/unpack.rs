@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bundle::{BundleDirectory, Check, Finding};
+use bundle::{BundleCheck, BundleDirectory, Finding};
 use fbc::Members;
 
 use super::validate::{is_error, is_warning};
@@ -60,7 +60,8 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let root = images.unpack_aside(&fetched.image)?;
     if !args.skip_validation {
         let bundle = BundleDirectory::read(root.clone(), None, &limits);
-        let findings = bundle::check(bundle, &Check::plain(&limits, fbc::spelling::calendar::today()), None)?.findings;
+        let findings =
+            bundle::check(bundle, &BundleCheck::plain(&limits, fbc::spelling::calendar::today()), None)?.findings;
         refuse_invalid(&findings)?;
         if args.debug {
             let warnings = findings.iter().filter(|finding| is_warning(finding.severity));

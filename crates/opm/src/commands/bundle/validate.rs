@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::{BundleDirectory, Categories, Check, Checked, Optional, Severity};
+use bundle::{BundleCheck, BundleDirectory, Categories, CheckedBundle, Optional, Severity};
 use clap::builder::TypedValueParser;
 use fbc::spelling::calendar::today;
 use source::{ContainerTool, Images, SourceError};
@@ -119,9 +119,9 @@ fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
 fn report(dir: &Path, shown: Option<&str>, optional: &[Optional], printer: &Printer) -> Outcome {
     let limits = limits::from_env()?;
     let categories = custom_categories();
-    let request = Check { optional, categories: categories.as_ref(), ..Check::plain(&limits, today()) };
+    let request = BundleCheck { optional, categories: categories.as_ref(), ..BundleCheck::plain(&limits, today()) };
     let bundle = BundleDirectory::read(dir.to_path_buf(), shown.map(str::to_owned), &limits);
-    let Checked { findings, waived } = bundle::check(bundle, &request, None)?;
+    let CheckedBundle { findings, waived } = bundle::check(bundle, &request, None)?;
     let of = |wanted: fn(Severity) -> bool| findings.iter().filter(move |finding| wanted(finding.severity));
     of(is_warning).for_each(|finding| printer.warning(&finding.message));
     of(is_error).for_each(|finding| printer.error(&finding.message));

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use bundle::{BundleDirectory, Check, Finding, Severity};
+use bundle::{BundleCheck, BundleDirectory, Finding, Severity};
 use fbc::Limits;
 use serde_json::{Value, json};
 use serve::cache::store::Fingerprint;
@@ -43,7 +43,7 @@ impl BundleDir {
     /// Writes the catalog of the current bundle.
     fn write(&self, target: &Path) -> Result<(), OriginError> {
         let options =
-            bundle::Options { image: IMAGE, image_template: None, migrate: false, limits: self.limits.clone() };
+            bundle::RenderOptions { image: IMAGE, image_template: None, migrate: false, limits: self.limits.clone() };
         let rendered = bundle::render(&self.directory, &options)?;
         let blob: Value = serde_json::from_str(&rendered.json)?;
         let (package, name) = (&blob["package"], &blob["name"]);
@@ -86,7 +86,8 @@ impl CatalogOrigin for BundleDir {
 pub(super) fn problems(directory: &Path) -> Vec<ProblemRow> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
     let bundle = BundleDirectory::read(directory.to_path_buf(), Some(directory.display().to_string()), &limits);
-    let mut findings = match bundle::check(bundle, &Check::plain(&limits, fbc::spelling::calendar::today()), None) {
+    let mut findings = match bundle::check(bundle, &BundleCheck::plain(&limits, fbc::spelling::calendar::today()), None)
+    {
         Ok(checked) => checked.findings,
         Err(error) => vec![Finding::new("bundle-format", Severity::Error, error.to_string())],
     };

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bundle::rehearse::v1::{Certificates, Profile, Runtime};
-use bundle::rehearse::{Generation, Installer, Rehearse};
+use bundle::rehearse::v1::{CertificateProvider, Profile, Runtime};
+use bundle::rehearse::{Installer, OlmGeneration, Rehearse};
 use clap::builder::TypedValueParser;
 use serde_json::{Map, Value};
 
@@ -48,7 +48,7 @@ pub(crate) struct RehearseArgs {
     pub(super) no_pull: bool,
     /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions
     #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation())]
-    pub(super) olm: Generation,
+    pub(super) olm: OlmGeneration,
     /// Release of OLM v1, from 1.6 to 1.11; defaults to the newest
     #[arg(long, value_name = "VERSION", value_parser = release)]
     olm_version: Option<Profile>,
@@ -72,7 +72,7 @@ pub(crate) struct RehearseArgs {
     config: Option<PathBuf>,
     /// Certificate provider for webhooks in OLM v1
     #[arg(long, value_name = "PROVIDER", default_value = "cert-manager", value_parser = certificates())]
-    certificates: Certificates,
+    certificates: CertificateProvider,
     /// Name of the ClusterExtension; defaults to the package
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -117,8 +117,8 @@ enum Gate {
     DeploymentConfig,
 }
 
-fn generation() -> impl TypedValueParser<Value = Generation> {
-    choice([("v0", Generation::V0), ("v1", Generation::V1)])
+fn generation() -> impl TypedValueParser<Value = OlmGeneration> {
+    choice([("v0", OlmGeneration::V0), ("v1", OlmGeneration::V1)])
 }
 
 /// The release of OLM v1 is unknown.
@@ -144,11 +144,11 @@ fn gate() -> impl TypedValueParser<Value = Gate> {
     ])
 }
 
-fn certificates() -> impl TypedValueParser<Value = Certificates> {
+fn certificates() -> impl TypedValueParser<Value = CertificateProvider> {
     choice([
-        ("cert-manager", Certificates::CertManager),
-        ("openshift", Certificates::OpenShift),
-        ("none", Certificates::None),
+        ("cert-manager", CertificateProvider::CertManager),
+        ("openshift", CertificateProvider::OpenShift),
+        ("none", CertificateProvider::None),
     ])
 }
 

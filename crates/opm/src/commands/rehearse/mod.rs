@@ -8,7 +8,7 @@ mod write;
 
 use std::path::Path;
 
-use bundle::rehearse::{Generation, Installer, Prediction, Rehearse, rehearse};
+use bundle::rehearse::{Installer, OlmGeneration, Prediction, Rehearse, rehearse};
 use bundle::{Findings, LoadedBundle};
 use source::catalog_bundles::{self, BundleOrCatalog, RehearsedBundle};
 use source::{Images, bundles};
@@ -117,7 +117,7 @@ fn refuse(prediction: &Prediction) -> Outcome {
 }
 
 fn installer(prediction: &Prediction, how: Installer, printer: &mut Printer) -> Outcome {
-    if prediction.generation == Generation::V0 {
+    if prediction.generation == OlmGeneration::V0 {
         return Err(Failure::usage("--installer requires OLM v1: OLM v0 installs with its own permissions"));
     }
     refuse(prediction)?;

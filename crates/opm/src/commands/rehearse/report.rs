@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use bundle::rehearse::{Change, Decision, FIELDS, Prediction, Rehearsal, display_name, v1};
+use bundle::rehearse::{FIELDS, InstallDecision, ObjectChange, Prediction, Rehearsal, display_name, v1};
 use serde_json::Value;
 use source::catalog_bundles::RehearsedBundle;
 
@@ -81,7 +81,7 @@ fn trimmed(table: &str) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-fn change_line(change: &Change) -> String {
+fn change_line(change: &ObjectChange) -> String {
     let verb = change.effect.verb();
     let mut line = format!("  {verb} {}", change.object);
     if !change.fields.is_empty() {
@@ -96,10 +96,14 @@ fn change_line(change: &Change) -> String {
 
 /// Formats which OLM installs each bundle of a catalog.
 pub(super) fn all(results: &[RehearsedBundle]) -> String {
-    let count = |of: fn(&RehearsedBundle) -> &Decision| {
-        let count = |wanted: fn(&Decision) -> bool| results.iter().filter(|result| wanted(of(result))).count();
-        let installed = count(|decision| *decision == Decision::Installs);
-        (installed, count(|decision| decision.reason().is_some()), count(|decision| *decision == Decision::NeedsImage))
+    let count = |of: fn(&RehearsedBundle) -> &InstallDecision| {
+        let count = |wanted: fn(&InstallDecision) -> bool| results.iter().filter(|result| wanted(of(result))).count();
+        let installed = count(|decision| *decision == InstallDecision::Installs);
+        (
+            installed,
+            count(|decision| decision.reason().is_some()),
+            count(|decision| *decision == InstallDecision::NeedsImage),
+        )
     };
     let counts = [("v0", count(|result| &result.v0)), ("v1", count(|result| &result.v1))];
     let all = results.len();
@@ -112,10 +116,10 @@ pub(super) fn all(results: &[RehearsedBundle]) -> String {
             .concat(),
     };
     let rows = results.iter().map(|result| {
-        let word = |decision: &Decision| match decision {
-            Decision::Installs => "yes".to_owned(),
-            Decision::Refused(_) => "no".to_owned(),
-            Decision::NeedsImage => "?".to_owned(),
+        let word = |decision: &InstallDecision| match decision {
+            InstallDecision::Installs => "yes".to_owned(),
+            InstallDecision::Refused(_) => "no".to_owned(),
+            InstallDecision::NeedsImage => "?".to_owned(),
         };
         let why = result.v1.reason().or(result.v0.reason()).unwrap_or_default();
         let why = why.lines().next().unwrap_or_default().to_owned();

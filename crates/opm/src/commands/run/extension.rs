@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bundle::rehearse::v1::{Certificates, Profile, Runtime};
-use bundle::rehearse::{Bundle, Generation, Installer, Level, Mode, Rehearse};
+use bundle::rehearse::v1::{CertificateProvider, Profile, Runtime};
+use bundle::rehearse::{InstallModeType, Installer, Level, OlmGeneration, RehearsalInput, Rehearse};
 use bundle::review::crd;
 use cluster::extension::{self, Carried, Extension, Offer};
 use cluster::run::install_mode::{InstallMode, ModeType};
@@ -25,7 +25,7 @@ use crate::printer::Printer;
 
 /// The result of a rehearsal.
 pub(super) struct Rehearsed {
-    pub(super) bundle: Bundle,
+    pub(super) bundle: RehearsalInput,
     pub(super) objects: Vec<Value>,
     /// The minimal permissions to install it, as a ClusterRole.
     pub(super) role: Value,
@@ -41,14 +41,14 @@ pub(super) struct Rehearsal<'a> {
 }
 
 /// Reads a bundle directory like OLM v1.
-pub(super) fn read(directory: &Path, limits: &Limits) -> Result<Bundle, Failure> {
+pub(super) fn read(directory: &Path, limits: &Limits) -> Result<RehearsalInput, Failure> {
     let whole = bundle::read_whole(directory, limits).map_err(Failure::message)?;
-    Ok(Bundle::new(&whole))
+    Ok(RehearsalInput::new(&whole))
 }
 
 impl Rehearsal<'_> {
     /// Rehearses a bundle for the cluster's OLM v1, or fails with OLM's message.
-    pub(super) fn of(&self, mut bundle: Bundle, printer: &Printer) -> Result<Rehearsed, Failure> {
+    pub(super) fn of(&self, mut bundle: RehearsalInput, printer: &Printer) -> Result<Rehearsed, Failure> {
         if self.ignore_dependencies && !bundle.dependencies.is_empty() {
             let left_out = bundle.dependencies.join(", ");
             printer.warning(&format!("OLM v1 installs {} without its dependencies ({left_out})", bundle.name));
@@ -59,10 +59,10 @@ impl Rehearsal<'_> {
             watch: self.watch_namespace.map(str::to_owned).into_iter().collect(),
             extension: Some(self.name.to_owned()),
             certificates: match self.offer.gate("WebhookProviderOpenshiftServiceCA") {
-                Some(true) => Certificates::OpenShift,
-                _ => Certificates::CertManager,
+                Some(true) => CertificateProvider::OpenShift,
+                _ => CertificateProvider::CertManager,
             },
-            ..Rehearse::new(Generation::V1)
+            ..Rehearse::new(OlmGeneration::V1)
         };
         let prediction = request.predict(&bundle, self.namespace);
         let refused = |words: &str, help: &str| {
@@ -108,10 +108,10 @@ impl Rehearsal<'_> {
 fn watch_namespace(
     requested: Option<&InstallMode>,
     namespace: &str,
-    bundle: &Bundle,
+    bundle: &RehearsalInput,
 ) -> Result<Option<String>, Failure> {
     let Some(requested) = requested else {
-        let own = !bundle.supports(Mode::AllNamespaces) && bundle.supports(Mode::OwnNamespace);
+        let own = !bundle.supports(InstallModeType::AllNamespaces) && bundle.supports(InstallModeType::OwnNamespace);
         return Ok(own.then(|| namespace.to_owned()));
     };
     match (requested.mode, &*requested.namespaces) {

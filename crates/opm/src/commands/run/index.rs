@@ -349,7 +349,7 @@ impl CatalogBuilder<'_> {
             }
         }
         for bundle in bundles.iter().filter(|bundle| additions.bundles.contains(&bundle.facts.csv)) {
-            let options = bundle::Options {
+            let options = bundle::RenderOptions {
                 image: &bundle.image,
                 image_template: None,
                 migrate: !self.flags.bundle_objects,

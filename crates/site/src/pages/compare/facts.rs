@@ -201,7 +201,7 @@ fn fields(change: &BundleChange) -> ComparisonSection {
 
 /// The verdicts on changed CRDs.
 fn verdicts(change: &BundleChange) -> ComparisonSection {
-    let line = |change: &bundle::review::crd::Change| DifferenceLine {
+    let line = |change: &bundle::review::crd::CrdDifference| DifferenceLine {
         what: ChangeKind::Changed,
         notable: change.blocks || change.meaning.is_some(),
         text: match change.blocks {
@@ -272,7 +272,7 @@ mod tests {
     fn manifest(rules: Value, crd: Value) -> VersionManifest {
         let csv = json!({"kind": "ClusterServiceVersion",
             "spec": {"install": {"spec": {"clusterPermissions": [{"serviceAccountName": "a", "rules": rules}]}}}});
-        let facts = bundle::review::facts::Facts::of([&csv, &crd], None);
+        let facts = bundle::review::facts::BundleFacts::of([&csv, &crd], None);
         VersionManifest { objects: ParsedBundle::of_values([csv, crd]), facts, ..VersionManifest::default() }
     }
 

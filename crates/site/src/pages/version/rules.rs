@@ -1,7 +1,7 @@
 //! The permissions of a version on a cluster.
 
 use bundle::Severity;
-use bundle::review::facts::{Rule, Scope};
+use bundle::review::facts::{PermissionRule, RightScope};
 use maud::{Markup, html};
 
 use crate::csv::{items, text};
@@ -23,12 +23,12 @@ pub(super) fn section(
             Ok(concerns) => ul.flags { @for concern in concerns { (item(concern)) } },
             Err(error) => div.note { p { "Unknown: " (t(error)) } },
         }
-        @for (scope, heading) in [(Scope::Cluster, "In the whole cluster"), (Scope::Namespaces, "In the namespaces it watches")] {
+        @for (scope, heading) in [(RightScope::Cluster, "In the whole cluster"), (RightScope::Namespaces, "In the namespaces it watches")] {
             @for account in permissions.accounts(scope) {
-                @let rules: Vec<&Rule> = permissions.rules.iter().filter(|rule| rule.scope == scope && rule.account == account).collect();
+                @let rules: Vec<&PermissionRule> = permissions.rules.iter().filter(|rule| rule.scope == scope && rule.account == account).collect();
                 h3 { (heading) ", as " code { (t(account)) } }
                 (table(&rules))
-                details.fold { summary { "As YAML" } (block(if scope == Scope::Cluster { "ClusterRole" } else { "Role" }, &yaml(&permissions.role(&bundle.name, scope, account)))) }
+                details.fold { summary { "As YAML" } (block(if scope == RightScope::Cluster { "ClusterRole" } else { "Role" }, &yaml(&permissions.role(&bundle.name, scope, account)))) }
             }
         }
         @if permissions.rules.is_empty() { p { "It requires no permissions." } }
@@ -60,7 +60,7 @@ fn unknown(bundle: &VersionSummary, manifest: Option<&VersionManifest>) -> Marku
     }
 }
 
-fn table(rules: &[&Rule]) -> Markup {
+fn table(rules: &[&PermissionRule]) -> Markup {
     let words = |list: &[String]| {
         list.iter().map(|one| if one.is_empty() { "core" } else { one.as_str() }).collect::<Vec<_>>().join(", ")
     };
