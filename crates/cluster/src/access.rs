@@ -7,10 +7,10 @@ use kube::api::{Api, DynamicObject};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use crate::{Error, Kind};
+use crate::{Error, ResourceKind};
 
 /// An object of any kind.
-pub type Object = DynamicObject;
+pub type ClusterObject = DynamicObject;
 
 /// How to reach a cluster; unset fields default to `KUBECONFIG`, `~/.kube/config` or, in a pod, the in-cluster
 /// configuration.
@@ -63,7 +63,7 @@ impl Access {
 
 impl Cluster {
     /// Returns the API for a kind in the current namespace, or in the whole cluster if the kind is cluster-scoped.
-    pub fn objects(&self, kind: Kind) -> Api<DynamicObject> {
+    pub fn objects(&self, kind: ResourceKind) -> Api<DynamicObject> {
         self.objects_in(kind, &self.namespace)
     }
 
@@ -71,7 +71,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Fails if the object does not exist, or the API server refuses or is unreachable.
-    pub async fn get(&self, kind: Kind, name: &str) -> Result<Object, Error> {
+    pub async fn get(&self, kind: ResourceKind, name: &str) -> Result<ClusterObject, Error> {
         let what = match kind.namespaced {
             true => format!("{} {}/{name}", kind.kind, self.namespace),
             false => format!("{} {name}", kind.kind),
@@ -80,7 +80,7 @@ impl Cluster {
     }
 
     /// Returns the API for a kind in another namespace.
-    pub fn objects_in(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+    pub fn objects_in(&self, kind: ResourceKind, namespace: &str) -> Api<DynamicObject> {
         match kind.namespaced {
             true => Api::namespaced_with(self.client.clone(), namespace, &kind.resource()),
             false => Api::all_with(self.client.clone(), &kind.resource()),

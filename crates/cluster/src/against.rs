@@ -20,7 +20,7 @@ const RESOURCES: u32 = 500;
 
 /// The result for one object.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Compared {
+pub struct DryRunResult {
     /// Whether the cluster does not know its kind.
     pub unknown_kind: bool,
     /// The existing object of that name.
@@ -42,7 +42,7 @@ pub async fn compare_with_cluster(
     objects: &[Value],
     deadline: Instant,
     watcher: &dyn Watcher,
-) -> Result<Vec<Compared>, Error> {
+) -> Result<Vec<DryRunResult>, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     let mut kinds = Kinds { requests: &requests, known: BTreeMap::new() };
     let mut all = Vec::new();
@@ -95,17 +95,17 @@ impl Kinds<'_> {
         Ok(whole.map(|one| (resource(one.kind, one.name), one.namespaced)).collect())
     }
 
-    async fn compare(&mut self, object: &Value) -> Result<Compared, Error> {
+    async fn compare(&mut self, object: &Value) -> Result<DryRunResult, Error> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
         let Some((resource, namespaced)) = self.find(&text("/apiVersion"), &text("/kind")).await? else {
-            return Ok(Compared { unknown_kind: true, ..Compared::default() });
+            return Ok(DryRunResult { unknown_kind: true, ..DryRunResult::default() });
         };
         let api: Api<DynamicObject> = match namespaced && !namespace.is_empty() {
             true => Api::namespaced_with(self.requests.cluster.client.clone(), &namespace, &resource),
             false => Api::all_with(self.requests.cluster.client.clone(), &resource),
         };
-        let mut compared = Compared::default();
+        let mut compared = DryRunResult::default();
         if name.is_empty() {
             return Ok(compared);
         }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::error::has_code;
 use crate::request::{ObjectName, Requests};
-use crate::watcher::Silent;
-use crate::{Cluster, Error, Object};
+use crate::watcher::NoReports;
+use crate::{Cluster, ClusterObject, Error};
 
 /// The field manager.
 const MANAGER: &str = "opm";
@@ -25,8 +25,8 @@ pub(crate) async fn apply(
     olm: &str,
     force: bool,
     deadline: Instant,
-) -> Result<Object, Error> {
-    let requests = Requests::new(cluster, &Silent, deadline);
+) -> Result<ClusterObject, Error> {
+    let requests = Requests::new(cluster, &NoReports, deadline);
     let mut how = PatchParams::apply(MANAGER);
     how.force = force;
     let objects = cluster.objects_in(name.kind, &name.namespace);
@@ -50,7 +50,7 @@ pub(crate) async fn apply(
 /// Deletes an object and its dependents. Fails if the object does not exist.
 pub(crate) async fn delete(cluster: &Cluster, name: &ObjectName) -> Result<(), Error> {
     let objects = cluster.objects_in(name.kind, &name.namespace);
-    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let how = DeleteParams::background();
     requests.retry(&name.to_string(), |_| objects.delete(&name.name, &how)).await.map(drop)
 }

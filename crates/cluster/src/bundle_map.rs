@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 
 use crate::error::has_code;
 use crate::request::Requests;
-use crate::watcher::Silent;
-use crate::{Cluster, Error, Kind};
+use crate::watcher::NoReports;
+use crate::{Cluster, Error, ResourceKind};
 
 /// The file whose content becomes annotations.
 const ANNOTATIONS_FILE: &str = "annotations.yaml";
@@ -88,7 +88,7 @@ pub enum BundleMapError {
         /// Its key.
         key: String,
         /// The cause.
-        source: UnpackError,
+        source: DecompressError,
     },
 }
 
@@ -100,7 +100,7 @@ impl Fault for BundleMapError {
 
 /// Why a compressed value cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum UnpackError {
+pub enum DecompressError {
     /// It lacks the encoding of the API.
     #[error("not base64")]
     Outer,
@@ -143,10 +143,10 @@ pub async fn write_bundle(
     plan: &BundleMapPlan<'_>,
     limits: &Limits,
 ) -> Result<WrittenBundle, Error> {
-    let maps = cluster.objects(Kind::CONFIG_MAP);
+    let maps = cluster.objects(ResourceKind::CONFIG_MAP);
     let what = || format!("ConfigMap {}/{}", cluster.namespace, plan.name);
     // Check the cluster before the files, as users of the Go tool expect.
-    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let mut map = requests.retry(&what(), |_| maps.get(plan.name)).await?;
     let files = Files::read(plan, limits)?;
     let size = files.size();
@@ -257,8 +257,8 @@ impl Files {
 /// Fails if a value cannot be decompressed or is too large.
 pub async fn read_bundle(cluster: &Cluster, name: &str) -> Result<StoredBundle, Error> {
     let what = format!("ConfigMap {}/{name}", cluster.namespace);
-    let maps = cluster.objects(Kind::CONFIG_MAP);
-    let map = Requests::within(cluster, &Silent, TIMEOUT).retry(&what, |_| maps.get(name)).await?;
+    let maps = cluster.objects(ResourceKind::CONFIG_MAP);
+    let map = Requests::within(cluster, &NoReports, TIMEOUT).retry(&what, |_| maps.get(name)).await?;
     StoredBundle::of_map(&map).map_err(|source| Error::Bundle { what, source })
 }
 
@@ -312,7 +312,7 @@ impl StoredBundle {
     /// Returns the CSV; of several, the one with the last key.
     pub fn csv(&self, limits: &Limits) -> Option<Value> {
         let objects = self.objects(limits).into_iter().map(|(_, object)| object);
-        objects.rev().find(|object| object["kind"] == Kind::CSV.kind)
+        objects.rev().find(|object| object["kind"] == ResourceKind::CSV.kind)
     }
 
     /// Writes the bundle to a directory, which must not exist, in the usual bundle layout.
@@ -394,12 +394,12 @@ fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 /// Decodes the base64 of the API, then the base64 and gzip of the bundle.
-fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, UnpackError> {
-    let inner = base64::decode(value).map_err(|_| UnpackError::Outer)?;
-    let inner = std::str::from_utf8(&inner).map_err(|_| UnpackError::Inner)?;
-    let packed = base64::decode(inner).map_err(|_| UnpackError::Inner)?;
+fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, DecompressError> {
+    let inner = base64::decode(value).map_err(|_| DecompressError::Outer)?;
+    let inner = std::str::from_utf8(&inner).map_err(|_| DecompressError::Inner)?;
+    let packed = base64::decode(inner).map_err(|_| DecompressError::Inner)?;
     let mut text = Vec::new();
     let decoder = MultiGzDecoder::new(packed.as_slice());
-    decoder.take(limit + 1).read_to_end(&mut text).map_err(UnpackError::Gzip)?;
-    if text.len() as u64 > limit { Err(UnpackError::TooLarge) } else { Ok(text) }
+    decoder.take(limit + 1).read_to_end(&mut text).map_err(DecompressError::Gzip)?;
+    if text.len() as u64 > limit { Err(DecompressError::TooLarge) } else { Ok(text) }
 }

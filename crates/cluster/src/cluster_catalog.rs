@@ -11,8 +11,8 @@ use crate::apply::{self, TIMEOUT};
 use crate::request::{ObjectName, Requests};
 use crate::views::{ClusterCatalog, ClusterCatalogSpec, Condition, ImageSource, Rest, SourceImage, View, condition};
 use crate::watch::Watch;
-use crate::watcher::Silent;
-use crate::{Cluster, Error, Kind, Object};
+use crate::watcher::NoReports;
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
 /// The label by which ClusterExtensions select a catalog; catalogd's webhook sets it, where installed.
 pub(crate) const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
@@ -89,8 +89,8 @@ impl ClusterCatalogPlan {
     /// Returns the object, with only the requested fields.
     pub fn object(&self) -> Value {
         json!({
-            "apiVersion": Kind::CLUSTER_CATALOG.api_version(),
-            "kind": Kind::CLUSTER_CATALOG.kind,
+            "apiVersion": ResourceKind::CLUSTER_CATALOG.api_version(),
+            "kind": ResourceKind::CLUSTER_CATALOG.kind,
             "metadata": {"name": self.name, "labels": {NAME_LABEL: self.name}},
             "spec": self.spec(),
         })
@@ -196,8 +196,8 @@ pub async fn apply_cluster_catalog(
     plan: &ClusterCatalogPlan,
     force: bool,
     deadline: Instant,
-) -> Result<Object, Error> {
-    let name = ObjectName::new(Kind::CLUSTER_CATALOG, "", &plan.name);
+) -> Result<ClusterObject, Error> {
+    let name = ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", &plan.name);
     apply::apply(cluster, &name, &plan.object(), "OLM v1", force, deadline).await
 }
 
@@ -211,7 +211,7 @@ pub async fn wait_for_cluster_catalog(
     timeout: Duration,
     deadline: Instant,
 ) -> Result<ClusterCatalogState, Error> {
-    let requests = Requests::new(cluster, &Silent, deadline);
+    let requests = Requests::new(cluster, &NoReports, deadline);
     let late = |why: String| Error::Failed(format!("{} is not served after {timeout:?}: {why}", what(name)));
     wait(&requests, name, late).await
 }
@@ -222,7 +222,7 @@ pub(crate) async fn wait(
     name: &str,
     late: impl Fn(String) -> Error,
 ) -> Result<ClusterCatalogState, Error> {
-    let object = ObjectName::new(Kind::CLUSTER_CATALOG, "", name);
+    let object = ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", name);
     let mut watch = Watch::objects(requests, &[&object]);
     let mut last: Option<ClusterCatalogState> = None;
     loop {
@@ -250,7 +250,7 @@ pub(crate) async fn wait(
 }
 
 async fn read(requests: &Requests<'_>, name: &str) -> Result<ClusterCatalogState, Error> {
-    let catalogs = requests.cluster.objects(Kind::CLUSTER_CATALOG);
+    let catalogs = requests.cluster.objects(ResourceKind::CLUSTER_CATALOG);
     let object = requests.retry(&what(name), |_| catalogs.get(name)).await?;
     Ok(ClusterCatalogState::of(ClusterCatalog::of(&object)?))
 }
@@ -260,7 +260,7 @@ async fn read(requests: &Requests<'_>, name: &str) -> Result<ClusterCatalogState
 /// # Errors
 /// Fails if the ClusterCatalog does not exist, or the API server refuses or is unreachable.
 pub async fn cluster_catalog_state(cluster: &Cluster, name: &str) -> Result<ClusterCatalogState, Error> {
-    read(&Requests::within(cluster, &Silent, TIMEOUT), name).await
+    read(&Requests::within(cluster, &NoReports, TIMEOUT), name).await
 }
 
 /// Lists the ClusterCatalogs of a cluster by name.
@@ -268,8 +268,8 @@ pub async fn cluster_catalog_state(cluster: &Cluster, name: &str) -> Result<Clus
 /// # Errors
 /// Fails if the cluster does not know the kind, or the API server refuses or is unreachable.
 pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatalogState>, Error> {
-    let catalogs = cluster.objects(Kind::CLUSTER_CATALOG);
-    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let catalogs = cluster.objects(ResourceKind::CLUSTER_CATALOG);
+    let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let which = ListParams::default();
     let found = requests.retry("ClusterCatalogs", |_| catalogs.list(&which)).await?;
     let all = found.items.iter().map(|object| Ok(ClusterCatalogState::of(ClusterCatalog::of(object)?)));
@@ -283,7 +283,7 @@ pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatal
 /// # Errors
 /// Fails if the ClusterCatalog does not exist.
 pub async fn delete_cluster_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
-    apply::delete(cluster, &ObjectName::new(Kind::CLUSTER_CATALOG, "", name)).await
+    apply::delete(cluster, &ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", name)).await
 }
 
 #[cfg(test)]

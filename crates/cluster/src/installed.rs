@@ -6,8 +6,8 @@ use kube::Api;
 use kube::api::ListParams;
 
 use crate::request::Requests;
-use crate::watcher::Silent;
-use crate::{Cluster, Error, Kind, Object};
+use crate::watcher::NoReports;
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
 /// The timeout for listing everything.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -18,13 +18,13 @@ const PAGE: u32 = 250;
 ///
 /// # Errors
 /// Fails if the API server refuses or is unreachable.
-pub async fn installed(cluster: &Cluster) -> Result<Vec<Object>, Error> {
-    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+pub async fn installed(cluster: &Cluster) -> Result<Vec<ClusterObject>, Error> {
+    let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let mut found = Vec::new();
-    for kind in [Kind::SUBSCRIPTION, Kind::CSV] {
-        let objects: Api<Object> = Api::all_with(cluster.client.clone(), &kind.resource());
+    for kind in [ResourceKind::SUBSCRIPTION, ResourceKind::CSV] {
+        let objects: Api<ClusterObject> = Api::all_with(cluster.client.clone(), &kind.resource());
         let mut which = ListParams::default().limit(PAGE);
-        if kind == Kind::CSV {
+        if kind == ResourceKind::CSV {
             which = which.labels("!olm.copiedFrom");
         }
         loop {

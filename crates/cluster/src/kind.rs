@@ -4,7 +4,7 @@ use kube::discovery::ApiResource;
 
 /// A kind of object and its API resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Kind {
+pub struct ResourceKind {
     /// The group; empty for the core group.
     pub group: &'static str,
     /// The version.
@@ -17,83 +17,93 @@ pub struct Kind {
     pub namespaced: bool,
 }
 
-impl Kind {
+impl ResourceKind {
     /// A pod.
-    pub const POD: Kind = Kind::core("Pod", "pods");
+    pub const POD: ResourceKind = ResourceKind::core("Pod", "pods");
     /// A ConfigMap.
-    pub const CONFIG_MAP: Kind = Kind::core("ConfigMap", "configmaps");
+    pub const CONFIG_MAP: ResourceKind = ResourceKind::core("ConfigMap", "configmaps");
     /// A secret.
-    pub const SECRET: Kind = Kind::core("Secret", "secrets");
+    pub const SECRET: ResourceKind = ResourceKind::core("Secret", "secrets");
     /// A service.
-    pub const SERVICE: Kind = Kind::core("Service", "services");
+    pub const SERVICE: ResourceKind = ResourceKind::core("Service", "services");
     /// A service account.
-    pub const SERVICE_ACCOUNT: Kind = Kind::core("ServiceAccount", "serviceaccounts");
+    pub const SERVICE_ACCOUNT: ResourceKind = ResourceKind::core("ServiceAccount", "serviceaccounts");
     /// An event.
-    pub const EVENT: Kind = Kind::core("Event", "events");
+    pub const EVENT: ResourceKind = ResourceKind::core("Event", "events");
     /// A namespace.
-    pub const NAMESPACE: Kind = Kind { namespaced: false, ..Kind::core("Namespace", "namespaces") };
+    pub const NAMESPACE: ResourceKind =
+        ResourceKind { namespaced: false, ..ResourceKind::core("Namespace", "namespaces") };
     /// A deployment.
-    pub const DEPLOYMENT: Kind = Kind { group: "apps", ..Kind::core("Deployment", "deployments") };
+    pub const DEPLOYMENT: ResourceKind =
+        ResourceKind { group: "apps", ..ResourceKind::core("Deployment", "deployments") };
     /// A job.
-    pub const JOB: Kind = Kind { group: "batch", ..Kind::core("Job", "jobs") };
+    pub const JOB: ResourceKind = ResourceKind { group: "batch", ..ResourceKind::core("Job", "jobs") };
     /// A lease for leader election.
-    pub const LEASE: Kind = Kind { group: "coordination.k8s.io", ..Kind::core("Lease", "leases") };
+    pub const LEASE: ResourceKind =
+        ResourceKind { group: "coordination.k8s.io", ..ResourceKind::core("Lease", "leases") };
     /// A priority class of pods.
-    pub const PRIORITY_CLASS: Kind =
-        Kind { group: "scheduling.k8s.io", namespaced: false, ..Kind::core("PriorityClass", "priorityclasses") };
+    pub const PRIORITY_CLASS: ResourceKind = ResourceKind {
+        group: "scheduling.k8s.io",
+        namespaced: false,
+        ..ResourceKind::core("PriorityClass", "priorityclasses")
+    };
     /// A custom resource definition.
-    pub const CRD: Kind = Kind {
+    pub const CRD: ResourceKind = ResourceKind {
         group: "apiextensions.k8s.io",
         namespaced: false,
-        ..Kind::core("CustomResourceDefinition", "customresourcedefinitions")
+        ..ResourceKind::core("CustomResourceDefinition", "customresourcedefinitions")
     };
     /// A catalog that OLM installs operators from.
-    pub const CATALOG_SOURCE: Kind = Kind::olm("v1alpha1", "CatalogSource", "catalogsources");
+    pub const CATALOG_SOURCE: ResourceKind = ResourceKind::olm("v1alpha1", "CatalogSource", "catalogsources");
     /// A request for an operator.
-    pub const SUBSCRIPTION: Kind = Kind::olm("v1alpha1", "Subscription", "subscriptions");
+    pub const SUBSCRIPTION: ResourceKind = ResourceKind::olm("v1alpha1", "Subscription", "subscriptions");
     /// The objects that OLM is going to create.
-    pub const INSTALL_PLAN: Kind = Kind::olm("v1alpha1", "InstallPlan", "installplans");
+    pub const INSTALL_PLAN: ResourceKind = ResourceKind::olm("v1alpha1", "InstallPlan", "installplans");
     /// An operator version.
-    pub const CSV: Kind = Kind::olm("v1alpha1", "ClusterServiceVersion", "clusterserviceversions");
+    pub const CSV: ResourceKind = ResourceKind::olm("v1alpha1", "ClusterServiceVersion", "clusterserviceversions");
     /// The namespaces that operators of a namespace watch.
-    pub const OPERATOR_GROUP: Kind = Kind::olm("v1", "OperatorGroup", "operatorgroups");
+    pub const OPERATOR_GROUP: ResourceKind = ResourceKind::olm("v1", "OperatorGroup", "operatorgroups");
 
     /// A catalog of OLM v1.
-    pub const CLUSTER_CATALOG: Kind = Kind {
+    pub const CLUSTER_CATALOG: ResourceKind = ResourceKind {
         group: "olm.operatorframework.io",
         version: "v1",
         namespaced: false,
-        ..Kind::core("ClusterCatalog", "clustercatalogs")
+        ..ResourceKind::core("ClusterCatalog", "clustercatalogs")
     };
 
     /// A request for an operator, in OLM v1.
-    pub const CLUSTER_EXTENSION: Kind =
-        Kind { kind: "ClusterExtension", plural: "clusterextensions", ..Kind::CLUSTER_CATALOG };
+    pub const CLUSTER_EXTENSION: ResourceKind =
+        ResourceKind { kind: "ClusterExtension", plural: "clusterextensions", ..ResourceKind::CLUSTER_CATALOG };
     /// Permissions in the whole cluster.
-    pub const CLUSTER_ROLE: Kind =
-        Kind { group: "rbac.authorization.k8s.io", namespaced: false, ..Kind::core("ClusterRole", "clusterroles") };
+    pub const CLUSTER_ROLE: ResourceKind = ResourceKind {
+        group: "rbac.authorization.k8s.io",
+        namespaced: false,
+        ..ResourceKind::core("ClusterRole", "clusterroles")
+    };
     /// The binding of cluster-wide permissions.
-    pub const CLUSTER_ROLE_BINDING: Kind =
-        Kind { kind: "ClusterRoleBinding", plural: "clusterrolebindings", ..Kind::CLUSTER_ROLE };
+    pub const CLUSTER_ROLE_BINDING: ResourceKind =
+        ResourceKind { kind: "ClusterRoleBinding", plural: "clusterrolebindings", ..ResourceKind::CLUSTER_ROLE };
     /// A certificate issued by cert-manager.
-    pub const CERTIFICATE: Kind = Kind { group: "cert-manager.io", ..Kind::core("Certificate", "certificates") };
+    pub const CERTIFICATE: ResourceKind =
+        ResourceKind { group: "cert-manager.io", ..ResourceKind::core("Certificate", "certificates") };
 
     /// A package that OLM's package server lists.
-    pub const PACKAGE_MANIFEST: Kind = Kind {
+    pub const PACKAGE_MANIFEST: ResourceKind = ResourceKind {
         group: "packages.operators.coreos.com",
         version: "v1",
-        ..Kind::olm("v1", "PackageManifest", "packagemanifests")
+        ..ResourceKind::olm("v1", "PackageManifest", "packagemanifests")
     };
     /// A network policy.
-    pub const NETWORK_POLICY: Kind =
-        Kind { group: "networking.k8s.io", ..Kind::core("NetworkPolicy", "networkpolicies") };
+    pub const NETWORK_POLICY: ResourceKind =
+        ResourceKind { group: "networking.k8s.io", ..ResourceKind::core("NetworkPolicy", "networkpolicies") };
 
-    const fn core(kind: &'static str, plural: &'static str) -> Kind {
-        Kind { group: "", version: "v1", kind, plural, namespaced: true }
+    const fn core(kind: &'static str, plural: &'static str) -> ResourceKind {
+        ResourceKind { group: "", version: "v1", kind, plural, namespaced: true }
     }
 
-    const fn olm(version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
-        Kind { group: "operators.coreos.com", version, kind, plural, namespaced: true }
+    const fn olm(version: &'static str, kind: &'static str, plural: &'static str) -> ResourceKind {
+        ResourceKind { group: "operators.coreos.com", version, kind, plural, namespaced: true }
     }
 
     /// Returns the `apiVersion` of objects of this kind.

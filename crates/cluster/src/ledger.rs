@@ -12,14 +12,14 @@ use crate::request::{ObjectName, Requests, is_of_run, prepared, uid};
 use crate::run::names;
 use crate::run::planned::Planned;
 use crate::views::View;
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The timeout of a rollback, independent of the run's deadline.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An entry to roll back.
 #[derive(Debug, Clone)]
-enum Entry {
+enum LedgerEntry {
     /// An object created by this run: recorded before the request, and with its uid after the response.
     Created(ObjectName, Option<String>),
     /// An InstallPlan that this run approves, and the objects that OLM creates from it.
@@ -28,11 +28,11 @@ enum Entry {
     Changed(ObjectName, Box<Value>),
 }
 
-impl Entry {
+impl LedgerEntry {
     fn object(&self) -> &ObjectName {
         match self {
-            Entry::Created(object, _) | Entry::Changed(object, _) => object,
-            Entry::Planned(planned) => &planned.plan,
+            LedgerEntry::Created(object, _) | LedgerEntry::Changed(object, _) => object,
+            LedgerEntry::Planned(planned) => &planned.plan,
         }
     }
 }
@@ -41,7 +41,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct Ledger {
     run: String,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<LedgerEntry>>,
     traffic: watch::Sender<InFlight>,
 }
 
@@ -84,7 +84,7 @@ impl Ledger {
         &self.run
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<LedgerEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,7 +121,7 @@ impl Ledger {
     pub(crate) async fn create(
         &self,
         requests: &Requests<'_>,
-        kind: Kind,
+        kind: ResourceKind,
         object: Value,
         owner: Option<&OwnerReference>,
     ) -> Result<Value, Error> {
@@ -129,12 +129,12 @@ impl Ledger {
         let object = prepared(object, &self.run, owner);
         let name = ObjectName::of(kind, &object);
         // Record first: the response may be lost, or the caller cancelled.
-        self.entries().push(Entry::Created(name.clone(), None));
+        self.entries().push(LedgerEntry::Created(name.clone(), None));
         let created = requests.create(kind, &object, &self.run).await;
         match &created {
             Ok(created) => self.record_uid(&name, uid(created)),
             Err(Error::Exists { .. }) => {
-                self.entries().retain(|entry| !matches!(entry, Entry::Created(made, _) if *made == name));
+                self.entries().retain(|entry| !matches!(entry, LedgerEntry::Created(made, _) if *made == name));
             }
             Err(_) => {}
         }
@@ -143,7 +143,7 @@ impl Ledger {
 
     fn record_uid(&self, name: &ObjectName, uid: Option<&str>) {
         for entry in self.entries().iter_mut() {
-            if let Entry::Created(made, known) = entry
+            if let LedgerEntry::Created(made, known) = entry
                 && made == name
             {
                 *known = uid.map(str::to_owned);
@@ -162,7 +162,7 @@ impl Ledger {
         let before = requests.get(object).await?.ok_or_else(|| Error::Deleted { object: object.to_string() })?;
         let known = self.entries().iter().any(|entry| entry.object() == object);
         if !known {
-            self.entries().push(Entry::Changed(object.clone(), Box::new(before)));
+            self.entries().push(LedgerEntry::Changed(object.clone(), Box::new(before)));
         }
         requests.update(object, change).await
     }
@@ -176,14 +176,14 @@ impl Ledger {
     ) -> Result<(), Error> {
         let _sent = self.send()?;
         let which = uid(&before).map(str::to_owned);
-        self.entries().push(Entry::Changed(object.clone(), Box::new(before)));
+        self.entries().push(LedgerEntry::Changed(object.clone(), Box::new(before)));
         requests.delete(object, which.as_deref()).await.map(|_| ())
     }
 
     /// Records an InstallPlan before its approval; the approval is in flight while the caller holds the result.
     pub(crate) fn approves(&self, planned: Planned) -> Result<InFlightRequest<'_>, Error> {
         let sent = self.send()?;
-        self.entries().push(Entry::Planned(Box::new(planned)));
+        self.entries().push(LedgerEntry::Planned(Box::new(planned)));
         Ok(sent)
     }
 
@@ -203,12 +203,12 @@ impl Ledger {
     async fn roll_one_back(
         &self,
         requests: &Requests<'_>,
-        entry: &Entry,
+        entry: &LedgerEntry,
         outcome: &mut RolledBack,
     ) -> Result<(), Error> {
         let done = |object: &ObjectName| requests.watcher.done(&format!("Rolled back: {object}"));
         match entry {
-            Entry::Created(object, made) => {
+            LedgerEntry::Created(object, made) => {
                 let ours = |there: &Value| {
                     is_of_run(there, &self.run) && made.as_deref().is_none_or(|made| uid(there) == Some(made))
                 };
@@ -217,18 +217,22 @@ impl Ledger {
                 requests.wait_until_gone(object, uid(&there)).await?;
                 done(object);
             }
-            Entry::Planned(planned) => {
+            LedgerEntry::Planned(planned) => {
                 // The plan is deleted with its Subscription, so read it first.
                 let state = requests.read(&planned.plan).await?.unwrap_or_default();
                 // Delete the Subscription first, or OLM would continue the installation.
-                let subscriptions: Vec<Entry> =
-                    self.entries().iter().filter(|entry| entry.object().kind == Kind::SUBSCRIPTION).cloned().collect();
+                let subscriptions: Vec<LedgerEntry> = self
+                    .entries()
+                    .iter()
+                    .filter(|entry| entry.object().kind == ResourceKind::SUBSCRIPTION)
+                    .cloned()
+                    .collect();
                 for subscription in &subscriptions {
                     Box::pin(self.roll_one_back(requests, subscription, outcome)).await?;
                 }
                 planned.remove(requests, &state, outcome, &done).await?;
             }
-            Entry::Changed(object, before) => {
+            LedgerEntry::Changed(object, before) => {
                 let Some(now) = requests.get(object).await? else {
                     self.recreate(requests, object, before).await?;
                     done(object);

@@ -27,10 +27,10 @@ mod watch;
 mod watcher;
 mod words;
 
-pub use access::{Access, Cluster, Object};
-pub use against::{Compared, compare_with_cluster};
+pub use access::{Access, Cluster, ClusterObject};
+pub use against::{DryRunResult, compare_with_cluster};
 pub use bundle_map::{
-    BundleMapError, BundleMapPlan, StoredBundle, UnpackError, WrittenBundle, read_bundle, write_bundle,
+    BundleMapError, BundleMapPlan, DecompressError, StoredBundle, WrittenBundle, read_bundle, write_bundle,
 };
 pub use catalog::{
     CatalogPlan, CatalogState, PodRole, PodState, apply_catalog, catalog_state, delete_catalog, list_catalogs,
@@ -41,11 +41,11 @@ pub use cluster_catalog::{
     delete_cluster_catalog, list_cluster_catalogs, wait_for_cluster_catalog,
 };
 pub use controller::{
-    CatalogServer, ClusterCatalogsPlan, ControllerPlan, Dial, DialError, ManifestPlan, Metrics, PodImages, ServeError,
-    ServedCatalogs, chooses_users, manifests, run_cluster_catalogs, run_controller,
+    CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ControllerPlan, Dial, DialError, ManifestPlan, PodImages,
+    ServeError, ServedCatalogs, chooses_users, manifests, run_cluster_catalogs, run_controller,
 };
 pub use error::Error;
 pub use installed::installed;
-pub use kind::Kind;
+pub use kind::ResourceKind;
 pub use ledger::{Ledger, RolledBack};
 pub use watcher::Watcher;

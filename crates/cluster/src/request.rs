@@ -13,7 +13,7 @@ use crate::error::has_code;
 use crate::run::names::{FIELD_MANAGER, RUN_LABEL};
 use crate::views::{View, decode};
 use crate::watch::Watch;
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The backoff between attempts, first and maximum.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -29,7 +29,7 @@ const LOG_BYTES: i64 = 64 << 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectName {
     /// Its kind.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResourceKind,
     /// Its namespace; ignored for cluster-scoped kinds.
     pub(crate) namespace: String,
     /// Its name.
@@ -37,18 +37,18 @@ pub(crate) struct ObjectName {
 }
 
 impl ObjectName {
-    pub(crate) fn new(kind: Kind, namespace: &str, name: &str) -> ObjectName {
+    pub(crate) fn new(kind: ResourceKind, namespace: &str, name: &str) -> ObjectName {
         ObjectName { kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     /// Returns the name of an object from its metadata.
-    pub(crate) fn named(kind: Kind, metadata: &ObjectMeta) -> ObjectName {
+    pub(crate) fn named(kind: ResourceKind, metadata: &ObjectMeta) -> ObjectName {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         ObjectName { kind, namespace: text(&metadata.namespace), name: text(&metadata.name) }
     }
 
     /// Returns the name of an object from its JSON.
-    pub(crate) fn of(kind: Kind, object: &Value) -> ObjectName {
+    pub(crate) fn of(kind: ResourceKind, object: &Value) -> ObjectName {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
         ObjectName::new(kind, text("namespace"), text("name"))
     }
@@ -243,7 +243,7 @@ impl<'a> Requests<'a> {
     /// Lists the metadata of the objects of a kind in a namespace; an empty namespace means all.
     pub(crate) async fn list_metadata(
         &self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: &str,
         selector: &ListParams,
     ) -> Result<Vec<ObjectMeta>, Error> {
@@ -259,7 +259,7 @@ impl<'a> Requests<'a> {
     }
 
     /// Creates an object. If a response was lost, the label of the run identifies the created object.
-    pub(crate) async fn create(&self, kind: Kind, object: &Value, run: &str) -> Result<Value, Error> {
+    pub(crate) async fn create(&self, kind: ResourceKind, object: &Value, run: &str) -> Result<Value, Error> {
         let name = ObjectName::of(kind, object);
         let api = self.api(&name);
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
@@ -347,7 +347,7 @@ impl<'a> Requests<'a> {
     pub(crate) async fn delete(&self, object: &ObjectName, uid: Option<&str>) -> Result<bool, Error> {
         let api = self.api(object);
         let preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        let how = match object.kind == Kind::CLUSTER_EXTENSION {
+        let how = match object.kind == ResourceKind::CLUSTER_EXTENSION {
             true => DeleteParams::foreground(),
             false => DeleteParams::background(),
         };
@@ -406,7 +406,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-fn listing(kind: Kind, namespace: &str) -> String {
+fn listing(kind: ResourceKind, namespace: &str) -> String {
     match kind.namespaced {
         true => format!("listing {} in namespace {namespace}", kind.plural),
         false => format!("listing {}", kind.plural),

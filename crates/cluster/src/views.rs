@@ -13,14 +13,14 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog_source::CatalogSpec;
 use crate::request::ObjectName;
-use crate::{Error, Kind, Object};
+use crate::{ClusterObject, Error, ResourceKind};
 
 /// The fields that a view does not name.
 pub(crate) type Rest = Map<String, Value>;
 
 /// A view of the objects of a kind.
 pub(crate) trait View: DeserializeOwned {
-    const KIND: Kind;
+    const KIND: ResourceKind;
 
     fn metadata(&self) -> &ObjectMeta;
 
@@ -42,7 +42,7 @@ pub(crate) trait View: DeserializeOwned {
     }
 
     /// Returns the view of an object.
-    fn of(object: &Object) -> Result<Self, Error> {
+    fn of(object: &ClusterObject) -> Result<Self, Error> {
         decode(json!(object))
     }
 }
@@ -139,11 +139,11 @@ pub(crate) struct Resource<Spec, Status> {
 
 /// The spec of a kind.
 pub(crate) trait Spec: Default + DeserializeOwned {
-    const KIND: Kind;
+    const KIND: ResourceKind;
 }
 
 impl<S: Spec, Status: Default + DeserializeOwned> View for Resource<S, Status> {
-    const KIND: Kind = S::KIND;
+    const KIND: ResourceKind = S::KIND;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -251,7 +251,7 @@ impl SubscriptionStatus {
 }
 
 impl Spec for SubscriptionSpec {
-    const KIND: Kind = Kind::SUBSCRIPTION;
+    const KIND: ResourceKind = ResourceKind::SUBSCRIPTION;
 }
 
 /// The objects that OLM is going to create.
@@ -315,11 +315,11 @@ pub(crate) struct StepResource {
 }
 
 impl Spec for InstallPlanSpec {
-    const KIND: Kind = Kind::INSTALL_PLAN;
+    const KIND: ResourceKind = ResourceKind::INSTALL_PLAN;
 }
 
 /// An operator version.
-pub(crate) type Csv = Resource<CsvSpec, CsvStatus>;
+pub(crate) type ClusterServiceVersion = Resource<CsvSpec, CsvStatus>;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -376,23 +376,23 @@ pub(crate) struct CsvStatus {
     pub(crate) reason: String,
     pub(crate) message: String,
     #[serde(deserialize_with = "or_default")]
-    pub(crate) requirement_status: Vec<Requirement>,
+    pub(crate) requirement_status: Vec<CsvRequirement>,
 }
 
 /// A requirement of an operator version, or one of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Requirement {
+pub(crate) struct CsvRequirement {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) status: String,
     pub(crate) message: String,
     #[serde(deserialize_with = "or_default")]
-    pub(crate) dependents: Vec<Requirement>,
+    pub(crate) dependents: Vec<CsvRequirement>,
 }
 
 impl Spec for CsvSpec {
-    const KIND: Kind = Kind::CSV;
+    const KIND: ResourceKind = ResourceKind::CSV;
 }
 
 /// A catalog that OLM installs operators from.
@@ -441,7 +441,7 @@ pub(crate) struct RegistryService {
 }
 
 impl Spec for CatalogSpec {
-    const KIND: Kind = Kind::CATALOG_SOURCE;
+    const KIND: ResourceKind = ResourceKind::CATALOG_SOURCE;
 }
 
 /// A CatalogSource whose spec may be invalid.
@@ -453,7 +453,7 @@ pub(crate) struct CatalogSourceStatus {
 }
 
 impl View for CatalogSourceStatus {
-    const KIND: Kind = Kind::CATALOG_SOURCE;
+    const KIND: ResourceKind = ResourceKind::CATALOG_SOURCE;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -482,7 +482,7 @@ pub(crate) struct OperatorGroupStatus {
 }
 
 impl Spec for OperatorGroupSpec {
-    const KIND: Kind = Kind::OPERATOR_GROUP;
+    const KIND: ResourceKind = ResourceKind::OPERATOR_GROUP;
 }
 
 // OLM v1.
@@ -548,7 +548,7 @@ pub(crate) struct Urls {
 }
 
 impl Spec for ClusterCatalogSpec {
-    const KIND: Kind = Kind::CLUSTER_CATALOG;
+    const KIND: ResourceKind = ResourceKind::CLUSTER_CATALOG;
 }
 
 /// A request for an operator, in OLM v1.
@@ -660,7 +660,7 @@ pub(crate) struct InstalledBundle {
 }
 
 impl Spec for ClusterExtensionSpec {
-    const KIND: Kind = Kind::CLUSTER_EXTENSION;
+    const KIND: ResourceKind = ResourceKind::CLUSTER_EXTENSION;
 }
 
 // Kubernetes.
@@ -740,7 +740,7 @@ pub(crate) struct Terminated {
 }
 
 impl Spec for PodSpec {
-    const KIND: Kind = Kind::POD;
+    const KIND: ResourceKind = ResourceKind::POD;
 }
 
 /// A deployment, for reading.
@@ -768,7 +768,7 @@ pub(crate) struct Conditions {
 }
 
 impl Spec for DeploymentSpec {
-    const KIND: Kind = Kind::DEPLOYMENT;
+    const KIND: ResourceKind = ResourceKind::DEPLOYMENT;
 }
 
 /// A job, for reading.
@@ -778,7 +778,7 @@ pub(crate) type Job = Resource<JobSpec, Conditions>;
 pub(crate) struct JobSpec {}
 
 impl Spec for JobSpec {
-    const KIND: Kind = Kind::JOB;
+    const KIND: ResourceKind = ResourceKind::JOB;
 }
 
 /// A certificate, for reading.
@@ -788,7 +788,7 @@ pub(crate) type Certificate = Resource<CertificateSpec, Conditions>;
 pub(crate) struct CertificateSpec {}
 
 impl Spec for CertificateSpec {
-    const KIND: Kind = Kind::CERTIFICATE;
+    const KIND: ResourceKind = ResourceKind::CERTIFICATE;
 }
 
 /// An event, for reading.
@@ -805,7 +805,7 @@ pub(crate) struct Event {
 }
 
 impl View for Event {
-    const KIND: Kind = Kind::EVENT;
+    const KIND: ResourceKind = ResourceKind::EVENT;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -857,7 +857,7 @@ pub(crate) struct Schema {
 }
 
 impl Spec for DefinitionSpec {
-    const KIND: Kind = Kind::CRD;
+    const KIND: ResourceKind = ResourceKind::CRD;
 }
 
 /// A custom resource definition whose metadata is changed.
@@ -870,7 +870,7 @@ pub(crate) struct DefinitionMetadata {
 }
 
 impl View for DefinitionMetadata {
-    const KIND: Kind = Kind::CRD;
+    const KIND: ResourceKind = ResourceKind::CRD;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -892,7 +892,7 @@ pub(crate) struct ConfigMap {
 }
 
 impl View for ConfigMap {
-    const KIND: Kind = Kind::CONFIG_MAP;
+    const KIND: ResourceKind = ResourceKind::CONFIG_MAP;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -911,7 +911,7 @@ pub(crate) struct ClusterRole {
 }
 
 impl View for ClusterRole {
-    const KIND: Kind = Kind::CLUSTER_ROLE;
+    const KIND: ResourceKind = ResourceKind::CLUSTER_ROLE;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -939,7 +939,7 @@ pub(crate) struct LeaseSpec {
 }
 
 impl Spec for LeaseSpec {
-    const KIND: Kind = Kind::LEASE;
+    const KIND: ResourceKind = ResourceKind::LEASE;
 }
 
 #[cfg(test)]

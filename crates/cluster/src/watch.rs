@@ -15,7 +15,7 @@ use tokio_stream::StreamExt;
 
 use crate::error::has_code;
 use crate::request::{Backoff, ObjectName, Requests};
-use crate::{Kind, Object};
+use crate::{ClusterObject, ResourceKind};
 
 /// Maximum time without an event before everything is read again.
 const RELIST_AFTER: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ impl<'a> Watch<'a> {
     pub(crate) fn with_labels(
         requests: &'a Requests<'a>,
         object: &ObjectName,
-        kind: Kind,
+        kind: ResourceKind,
         labels: &[String],
     ) -> Watch<'a> {
         let fields = format!("metadata.name={}", object.name);
@@ -57,7 +57,7 @@ impl<'a> Watch<'a> {
         Watch::new(requests, std::iter::once(one).chain(labelled))
     }
 
-    fn new(requests: &'a Requests<'a>, watched: impl Iterator<Item = (Kind, String, Config)>) -> Watch<'a> {
+    fn new(requests: &'a Requests<'a>, watched: impl Iterator<Item = (ResourceKind, String, Config)>) -> Watch<'a> {
         let (changed, polling) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let mut tasks = JoinSet::new();
         for (kind, namespace, config) in watched {
@@ -81,7 +81,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-async fn follow(api: Api<Object>, config: Config, changed: Arc<Notify>, polling: Arc<AtomicBool>) {
+async fn follow(api: Api<ClusterObject>, config: Config, changed: Arc<Notify>, polling: Arc<AtomicBool>) {
     let mut events = pin!(watcher(api, config).default_backoff());
     while let Some(event) = events.next().await {
         match event {

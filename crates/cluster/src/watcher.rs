@@ -13,9 +13,9 @@ pub trait Watcher: Send + Sync {
 }
 
 /// Ignores all reports.
-pub(crate) struct Silent;
+pub(crate) struct NoReports;
 
-impl Watcher for Silent {
+impl Watcher for NoReports {
     fn done(&self, _: &str) {}
     fn warn(&self, _: &str) {}
     fn state(&self, _: &str, _: &str) {}

@@ -1,13 +1,13 @@
 //! Explains the state of objects: why they are not ready.
 
 use crate::views::{
-    CatalogSource, Condition, ContainerState, ContainerStatus, Csv, CsvStatus, Deployment, Event, InstallPlan, Job,
-    PodStatus, PodView, Requirement, Subscription, condition,
+    CatalogSource, ClusterServiceVersion, Condition, ContainerState, ContainerStatus, CsvRequirement, CsvStatus,
+    Deployment, Event, InstallPlan, Job, PodStatus, PodView, Subscription, condition,
 };
 
 /// Why an object is not ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct ObjectProblem {
     /// The explanation.
     pub(crate) text: String,
     /// Whether waiting may help.
@@ -28,13 +28,13 @@ pub(crate) enum Outlook {
     Final,
 }
 
-impl Problem {
-    pub(crate) fn waiting(text: impl Into<String>) -> Problem {
-        Problem { text: text.into(), outlook: Outlook::MayRecover, container: None }
+impl ObjectProblem {
+    pub(crate) fn waiting(text: impl Into<String>) -> ObjectProblem {
+        ObjectProblem { text: text.into(), outlook: Outlook::MayRecover, container: None }
     }
 
-    fn permanent(text: impl Into<String>) -> Problem {
-        Problem { text: text.into(), outlook: Outlook::Final, container: None }
+    fn permanent(text: impl Into<String>) -> ObjectProblem {
+        ObjectProblem { text: text.into(), outlook: Outlook::Final, container: None }
     }
 
     /// Returns whether waiting is useless.
@@ -80,11 +80,11 @@ fn explained(condition: &Condition) -> String {
 }
 
 /// Returns why a pod does not run.
-pub(crate) fn pod(pod: &PodView) -> Option<Problem> {
+pub(crate) fn pod(pod: &PodView) -> Option<ObjectProblem> {
     let status = &pod.status;
     if status.phase == "Failed" {
         let why = join_reason(&status.reason, &status.message);
-        let mut problem = container(status).unwrap_or_else(|| Problem::permanent(format!("it failed: {why}")));
+        let mut problem = container(status).unwrap_or_else(|| ObjectProblem::permanent(format!("it failed: {why}")));
         problem.outlook = Outlook::Final;
         return Some(problem);
     }
@@ -92,27 +92,27 @@ pub(crate) fn pod(pod: &PodView) -> Option<Problem> {
         return Some(problem);
     }
     let unscheduled = condition(&status.conditions, "PodScheduled").filter(|condition| condition.is_false())?;
-    Some(Problem::waiting(format!("not scheduled: {}", explained(unscheduled))))
+    Some(ObjectProblem::waiting(format!("not scheduled: {}", explained(unscheduled))))
 }
 
 /// Returns the problem of the container with the worst outlook: its current one, or else its last.
-fn container(pod: &PodStatus) -> Option<Problem> {
+fn container(pod: &PodStatus) -> Option<ObjectProblem> {
     let statuses = || pod.init_container_statuses.iter().chain(&pod.container_statuses);
     let earlier = |status: &ContainerStatus| {
         // A container that is ready again has recovered.
         let unwell = !status.ready && status.state.terminated.is_none();
         unwell.then(|| ended_problem(status, &status.last_state)).flatten()
     };
-    let worst = |a: Problem, b: Problem| if b.outlook > a.outlook { b } else { a };
+    let worst = |a: ObjectProblem, b: ObjectProblem| if b.outlook > a.outlook { b } else { a };
     statuses().filter_map(one_container).reduce(worst).or_else(|| statuses().find_map(earlier))
 }
 
-fn ended_problem(status: &ContainerStatus, state: &ContainerState) -> Option<Problem> {
+fn ended_problem(status: &ContainerStatus, state: &ContainerState) -> Option<ObjectProblem> {
     let (name, how) = (&status.name, ended(state)?);
-    Some(Problem { container: Some(name.clone()), ..Problem::waiting(format!("container {name} {how}")) })
+    Some(ObjectProblem { container: Some(name.clone()), ..ObjectProblem::waiting(format!("container {name} {how}")) })
 }
 
-fn one_container(status: &ContainerStatus) -> Option<Problem> {
+fn one_container(status: &ContainerStatus) -> Option<ObjectProblem> {
     let name = &status.name;
     let Some(waiting) = status.state.waiting.as_ref().filter(|waiting| !NORMAL.contains(&&*waiting.reason)) else {
         return ended_problem(status, &status.state);
@@ -123,7 +123,7 @@ fn one_container(status: &ContainerStatus) -> Option<Problem> {
         true => format!("image {} cannot be pulled ({reason}): {message}", status.image),
         false => join_reason(reason, message),
     };
-    Some(Problem {
+    Some(ObjectProblem {
         text: format!("container {name}: {why}{ended}"),
         outlook: match reason {
             _ if FINAL.contains(&reason) => Outlook::Final,
@@ -149,7 +149,7 @@ fn ended(state: &ContainerState) -> Option<String> {
 }
 
 /// Returns why OLM creates no InstallPlan for a Subscription, preferring the root cause.
-pub(crate) fn subscription(subscription: &Subscription) -> Option<Problem> {
+pub(crate) fn subscription(subscription: &Subscription) -> Option<ObjectProblem> {
     const CONDITIONS: [(&str, &str); 5] = [
         ("BundleUnpackFailed", "the bundle could not be unpacked"),
         ("ResolutionFailed", "the dependencies could not be resolved"),
@@ -159,50 +159,50 @@ pub(crate) fn subscription(subscription: &Subscription) -> Option<Problem> {
     ];
     CONDITIONS.iter().find_map(|(kind, words)| {
         let condition = condition(&subscription.status.conditions, kind).filter(|condition| condition.is_true())?;
-        Some(Problem::waiting(format!("{words} ({kind}): {}", explained(condition))))
+        Some(ObjectProblem::waiting(format!("{words} ({kind}): {}", explained(condition))))
     })
 }
 
 /// Returns the problem of a CatalogSource.
-pub(crate) fn catalog_source(source: &CatalogSource) -> Option<Problem> {
+pub(crate) fn catalog_source(source: &CatalogSource) -> Option<ObjectProblem> {
     let status = &source.status;
     if !status.reason.is_empty() {
-        return Some(Problem::waiting(join_reason(&status.reason, &status.message)));
+        return Some(ObjectProblem::waiting(join_reason(&status.reason, &status.message)));
     }
     let connection = &status.connection_state;
     match connection.last_observed_state.as_str() {
         "" | "READY" | "IDLE" => None,
         state => {
             let address = &connection.address;
-            Some(Problem::waiting(format!("OLM is not connected to it: {state}, address {address}")))
+            Some(ObjectProblem::waiting(format!("OLM is not connected to it: {state}, address {address}")))
         }
     }
 }
 
 /// Returns why an InstallPlan failed, or what it waits for.
-pub(crate) fn install_plan(plan: &InstallPlan) -> Option<Problem> {
+pub(crate) fn install_plan(plan: &InstallPlan) -> Option<ObjectProblem> {
     let status = &plan.status;
     let installed = condition(&status.conditions, "Installed").filter(|condition| condition.is_false());
     let why = installed.map_or_else(|| status.message.clone(), explained);
     if status.phase == "Failed" {
-        return Some(Problem::permanent(format!("install plan failed: {}", join_reason("", &why))));
+        return Some(ObjectProblem::permanent(format!("install plan failed: {}", join_reason("", &why))));
     }
     let mut lookups = status.bundle_lookups.iter().flat_map(|lookup| &lookup.conditions);
     match lookups.find(|one| one.kind == "BundleLookupFailed" && one.is_true()) {
-        Some(one) => Some(Problem::waiting(format!("bundle: {}", explained(one)))),
-        None if !why.is_empty() => Some(Problem::waiting(why)),
+        Some(one) => Some(ObjectProblem::waiting(format!("bundle: {}", explained(one)))),
+        None if !why.is_empty() => Some(ObjectProblem::waiting(why)),
         None => None,
     }
 }
 
 /// Returns why a job failed; `None` if it has not.
-pub(crate) fn job(job: &Job) -> Option<Problem> {
+pub(crate) fn job(job: &Job) -> Option<ObjectProblem> {
     let failed = condition(&job.status.conditions, "Failed").filter(|condition| condition.is_true())?;
-    Some(Problem::permanent(explained(failed)))
+    Some(ObjectProblem::permanent(explained(failed)))
 }
 
 /// Returns why a CSV does not succeed: its message and its unmet requirements.
-pub(crate) fn csv(csv: &Csv) -> Option<Problem> {
+pub(crate) fn csv(csv: &ClusterServiceVersion) -> Option<ObjectProblem> {
     let CsvStatus { phase, reason, message, requirement_status } = &csv.status;
     let mut text = match phase.as_str() {
         "Succeeded" => return None,
@@ -214,12 +214,12 @@ pub(crate) fn csv(csv: &Csv) -> Option<Problem> {
         text += "\n  ";
         text += &missing;
     }
-    Some(if phase == "Failed" { Problem::permanent(text) } else { Problem::waiting(text) })
+    Some(if phase == "Failed" { ObjectProblem::permanent(text) } else { ObjectProblem::waiting(text) })
 }
 
 /// Returns the message for an unmet requirement of a CSV.
-fn requirement_missing(requirement: &Requirement) -> Option<String> {
-    let Requirement { kind, name, status, message, dependents } = requirement;
+fn requirement_missing(requirement: &CsvRequirement) -> Option<String> {
+    let CsvRequirement { kind, name, status, message, dependents } = requirement;
     if matches!(status.as_str(), "Present" | "DeploymentAvailable" | "") {
         return None;
     }

@@ -14,8 +14,8 @@ use crate::error::has_code;
 use crate::request::{ObjectName, Requests};
 use crate::views::{CatalogSource, View};
 use crate::watch::Watch;
-use crate::watcher::Silent;
-use crate::{Cluster, Error, Kind, Object};
+use crate::watcher::NoReports;
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
 pub(crate) use pods::is_ready;
 pub use pods::{PodRole, PodState};
@@ -77,8 +77,8 @@ impl CatalogPlan {
         // The API server owns the other metadata.
         metadata.extend(given.into_iter().filter(|(name, _)| matches!(name.as_str(), "labels" | "annotations")));
         json!({
-            "apiVersion": Kind::CATALOG_SOURCE.api_version(),
-            "kind": Kind::CATALOG_SOURCE.kind,
+            "apiVersion": ResourceKind::CATALOG_SOURCE.api_version(),
+            "kind": ResourceKind::CATALOG_SOURCE.kind,
             "metadata": metadata,
             "spec": spec,
         })
@@ -94,8 +94,8 @@ pub async fn apply_catalog(
     plan: &CatalogPlan,
     force: bool,
     deadline: Instant,
-) -> Result<Object, Error> {
-    let name = ObjectName::new(Kind::CATALOG_SOURCE, &cluster.namespace, &plan.name);
+) -> Result<ClusterObject, Error> {
+    let name = ObjectName::new(ResourceKind::CATALOG_SOURCE, &cluster.namespace, &plan.name);
     apply::apply(cluster, &name, &plan.object(&cluster.namespace), "OLM", force, deadline).await
 }
 
@@ -109,10 +109,10 @@ pub async fn wait_for_catalog(
     timeout: Duration,
     deadline: Instant,
 ) -> Result<CatalogState, Error> {
-    let requests = Requests::new(cluster, &Silent, deadline);
-    let object = ObjectName::new(Kind::CATALOG_SOURCE, &cluster.namespace, name);
+    let requests = Requests::new(cluster, &NoReports, deadline);
+    let object = ObjectName::new(ResourceKind::CATALOG_SOURCE, &cluster.namespace, name);
     let labels = [SERVING_LABEL, UPDATE_LABEL].map(|label| format!("{label}={name}"));
-    let mut watch = Watch::with_labels(&requests, &object, Kind::POD, &labels);
+    let mut watch = Watch::with_labels(&requests, &object, ResourceKind::POD, &labels);
     let mut last = None;
     loop {
         let state = match (state::read(&requests, name).await, last.take()) {
@@ -138,7 +138,7 @@ pub async fn wait_for_catalog(
 /// # Errors
 /// Fails if the catalog does not exist, or the API server refuses or is unreachable.
 pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState, Error> {
-    state::read(&Requests::within(cluster, &Silent, TIMEOUT), name).await
+    state::read(&Requests::within(cluster, &NoReports, TIMEOUT), name).await
 }
 
 /// Lists the catalogs of one namespace or of all namespaces.
@@ -147,11 +147,11 @@ pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState
 /// Fails if the API server refuses or is unreachable.
 pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<CatalogState>, Error> {
     let catalogs = if everywhere {
-        kube::Api::all_with(cluster.client.clone(), &Kind::CATALOG_SOURCE.resource())
+        kube::Api::all_with(cluster.client.clone(), &ResourceKind::CATALOG_SOURCE.resource())
     } else {
-        cluster.objects(Kind::CATALOG_SOURCE)
+        cluster.objects(ResourceKind::CATALOG_SOURCE)
     };
-    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let which = ListParams::default();
     let found = requests.retry("catalogs", |_| catalogs.list(&which)).await?;
     let all = found.items.iter().map(|object| Ok(CatalogState::of(CatalogSource::of(object)?, &[])));
@@ -165,7 +165,7 @@ pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<Ca
 /// # Errors
 /// Fails if the catalog does not exist.
 pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
-    apply::delete(cluster, &ObjectName::new(Kind::CATALOG_SOURCE, &cluster.namespace, name)).await
+    apply::delete(cluster, &ObjectName::new(ResourceKind::CATALOG_SOURCE, &cluster.namespace, name)).await
 }
 
 /// Lists the packages of a catalog from the package server; `None` if there is no package server.
@@ -174,8 +174,8 @@ pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> 
 /// Fails if the API server refuses or is unreachable.
 pub async fn packages_of(cluster: &Cluster, name: &str) -> Result<Option<Vec<String>>, Error> {
     let which = ListParams::default().labels(&format!("catalog={name},catalog-namespace={}", cluster.namespace));
-    let packages = cluster.objects(Kind::PACKAGE_MANIFEST);
-    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let packages = cluster.objects(ResourceKind::PACKAGE_MANIFEST);
+    let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let found = requests.retry("packages", |_| async {
         match packages.list(&which).await {
             // The package server is missing or unavailable.
@@ -208,7 +208,7 @@ mod tests {
         match path.ends_with("/pods") {
             true => json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}).to_string(),
             false => json!({
-                "kind": Kind::CATALOG_SOURCE.kind, "apiVersion": Kind::CATALOG_SOURCE.api_version(),
+                "kind": ResourceKind::CATALOG_SOURCE.kind, "apiVersion": ResourceKind::CATALOG_SOURCE.api_version(),
                 "metadata": metadata, "status": {"message": "the image is missing"},
             })
             .to_string(),

@@ -7,7 +7,7 @@ use super::pods::{PodRole, PodState};
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::request::Requests;
 use crate::views::{CatalogSource, PodView, View};
-use crate::{Error, Kind};
+use crate::{Error, ResourceKind};
 
 /// The state of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,8 +60,8 @@ pub struct CatalogState {
 /// Reads a catalog and its pods.
 pub(super) async fn read(requests: &Requests<'_>, name: &str) -> Result<CatalogState, Error> {
     let cluster = requests.cluster;
-    let (catalogs, pods) = (cluster.objects(Kind::CATALOG_SOURCE), cluster.objects(Kind::POD));
-    let what = format!("{} {}/{name}", Kind::CATALOG_SOURCE.kind, cluster.namespace);
+    let (catalogs, pods) = (cluster.objects(ResourceKind::CATALOG_SOURCE), cluster.objects(ResourceKind::POD));
+    let what = format!("{} {}/{name}", ResourceKind::CATALOG_SOURCE.kind, cluster.namespace);
     let object = requests.retry(&what, |_| catalogs.get(name)).await?;
     let mut all = Vec::new();
     for label in [SERVING_LABEL, UPDATE_LABEL] {

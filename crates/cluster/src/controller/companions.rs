@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::decide::Step;
-use super::objects::{Source, hash};
+use super::decide::PodAction;
+use super::objects::{ManagedCatalog, hash};
 use super::pods::{perform, pods_of};
 use super::reconcile::{Work, namespace_of};
 use super::status::second;
 use crate::catalog_source::{CatalogSpec, PORT, service_name};
 use crate::request::ObjectName;
 use crate::views::is_owned;
-use crate::{Error, Kind, Object};
+use crate::{ClusterObject, Error, ResourceKind};
 
 /// The field manager of the controller.
 const MANAGER: &str = "opm-controller";
@@ -30,7 +30,7 @@ pub(crate) struct Companions {
 }
 
 /// Removes the objects of an image that the catalog no longer names.
-pub(super) async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Result<(), Error> {
+pub(super) async fn remove_pods(object: &ClusterObject, spec: &CatalogSpec, work: &Work<'_>) -> Result<(), Error> {
     let (context, uid) = (work.context, object.metadata.uid.clone().unwrap_or_default());
     if !context.may_be_served(&uid) {
         return Ok(());
@@ -39,9 +39,9 @@ pub(super) async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work
     if known.is_some_and(|known| known.hash == spec.address && known.applied.elapsed() < APPLY_AGAIN) {
         return Ok(());
     }
-    let source = Source { object, spec, restricted: false };
+    let source = ManagedCatalog { object, spec, restricted: false };
     for pod in pods_of(&source, work).await? {
-        perform(&Step::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", work).await?;
+        perform(&PodAction::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", work).await?;
     }
     for (kind, companion) in source.companions() {
         let named = ObjectName::new(kind, namespace_of(object), &ObjectName::of(kind, &companion).name);
@@ -58,7 +58,7 @@ pub(super) async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work
 
 /// Applies the companions of a catalog, unless they are known to be current, and returns the service section of the
 /// status.
-pub(super) async fn ensure_companions(source: &Source<'_>, work: &Work<'_>) -> Result<Value, Error> {
+pub(super) async fn ensure_companions(source: &ManagedCatalog<'_>, work: &Work<'_>) -> Result<Value, Error> {
     let context = work.context;
     let companions = source.companions();
     let hash = hash(&companions.iter().map(|(_, companion)| companion.clone()).collect());
@@ -70,7 +70,7 @@ pub(super) async fn ensure_companions(source: &Source<'_>, work: &Work<'_>) -> R
     let mut service = Value::Null;
     for (kind, companion) in companions {
         let applied = apply(kind, &companion, source.object, work).await?;
-        if kind == Kind::SERVICE {
+        if kind == ResourceKind::SERVICE {
             service = json!({
                 "protocol": "grpc",
                 "serviceName": service_name(source.name()),
@@ -85,7 +85,12 @@ pub(super) async fn ensure_companions(source: &Source<'_>, work: &Work<'_>) -> R
     Ok(service)
 }
 
-async fn apply(kind: Kind, companion: &Value, object: &Object, work: &Work<'_>) -> Result<Object, Error> {
+async fn apply(
+    kind: ResourceKind,
+    companion: &Value,
+    object: &ClusterObject,
+    work: &Work<'_>,
+) -> Result<ClusterObject, Error> {
     let ObjectName { name, .. } = ObjectName::of(kind, companion);
     let (objects, how, patch) =
         (work.objects(kind, object), PatchParams::apply(MANAGER).force(), Patch::Apply(companion));

@@ -86,7 +86,7 @@ pub(crate) struct Desired<'a> {
 
 /// A step to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PodAction {
     /// Start a pod that is selected immediately, because there is none.
     Start,
     /// Start a pod next to the serving one, for a poll or a changed spec.
@@ -99,11 +99,11 @@ pub(crate) enum Step {
 
 /// The steps to take and the state to report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) steps: Vec<Step>,
+pub(crate) struct PodDecision {
+    pub(crate) steps: Vec<PodAction>,
     pub(crate) complaint: Option<Complaint>,
     /// The outcome of a pod next to the serving one.
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<PodOutcome>,
     pub(crate) recheck_in: Option<Duration>,
     /// Whether a pod is ready.
     pub(crate) served: bool,
@@ -111,16 +111,16 @@ pub(crate) struct Decision {
 
 /// The outcome of a pod next to the serving one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PodOutcome {
     Failed,
     Done,
     /// There was no serving pod, and this one ended early.
     NotStarted,
 }
 
-pub(crate) fn decide(pods: &[Pod], desired: &Desired<'_>) -> Decision {
-    let mut decision = Decision::default();
-    let delete = |pod: &Pod, grace: u32| Step::Delete { name: pod.name.clone(), grace };
+pub(crate) fn decide(pods: &[Pod], desired: &Desired<'_>) -> PodDecision {
+    let mut decision = PodDecision::default();
+    let delete = |pod: &Pod, grace: u32| PodAction::Delete { name: pod.name.clone(), grace };
     let alive = || pods.iter().filter(|pod| !pod.deleting);
     decision.steps.extend(alive().filter(|pod| pod.role == PodRole::Serving && pod.dead).map(|pod| delete(pod, 0)));
     let serving: Vec<&Pod> = alive().filter(|pod| pod.role == PodRole::Serving && !pod.dead).collect();
@@ -140,13 +140,13 @@ pub(crate) fn decide(pods: &[Pod], desired: &Desired<'_>) -> Decision {
         if let Some(dead) = dead {
             let why = dead.why_not.as_deref().unwrap_or("it has ended");
             decision.complaint = Some(Complaint::registry(format!("pod {}: {why}", dead.name)));
-            decision.outcome = Some(Outcome::NotStarted);
+            decision.outcome = Some(PodOutcome::NotStarted);
         }
         decision.recheck_in = Some(RECHECK);
         match (next, desired.retry_at.filter(|at| *at > desired.now)) {
-            (Some(pod), _) => decision.steps.push(Step::Promote(pod.name.clone())),
+            (Some(pod), _) => decision.steps.push(PodAction::Promote(pod.name.clone())),
             // A pod that ends immediately would restart in a loop: back off before the next start.
-            (None, None) if dead.is_none() => decision.steps.push(Step::Start),
+            (None, None) if dead.is_none() => decision.steps.push(PodAction::Start),
             (None, None) => {}
             (None, Some(at)) => decision.recheck_in = Some(until(at, desired.now).min(RECHECK)),
         }
@@ -172,10 +172,10 @@ pub(crate) fn decide(pods: &[Pod], desired: &Desired<'_>) -> Decision {
         Some(pod) => decide_update(pod, best.copied(), desired, &mut decision),
         None if !right_spec => match desired.retry_at.filter(|at| *at > desired.now) {
             Some(at) => decision.recheck_in = Some(until(at, desired.now)),
-            None => decision.steps.push(Step::StartBeside { poll: false }),
+            None => decision.steps.push(PodAction::StartBeside { poll: false }),
         },
         None if settled && desired.poll_at.is_some_and(|at| at <= desired.now) => {
-            decision.steps.push(Step::StartBeside { poll: true });
+            decision.steps.push(PodAction::StartBeside { poll: true });
         }
         None => {}
     }
@@ -193,21 +193,21 @@ pub(crate) fn decide(pods: &[Pod], desired: &Desired<'_>) -> Decision {
 }
 
 /// Decides about the pod next to the serving one.
-fn decide_update(pod: &Pod, best: Option<&Pod>, desired: &Desired<'_>, decision: &mut Decision) {
+fn decide_update(pod: &Pod, best: Option<&Pod>, desired: &Desired<'_>, decision: &mut PodDecision) {
     let late = left(pod.created, START_TIMEOUT, desired.now).is_zero() && !pod.ready;
     if pod.failed.is_some() || pod.dead || late {
         let why = pod.failed.as_ref().or(pod.why_not.as_ref()).map_or("it has ended", String::as_str);
         decision.complaint = Some(Complaint::registry(format!("update pod {}: {why}", pod.name)));
-        decision.outcome = Some(Outcome::Failed);
-        decision.steps.push(Step::Delete { name: pod.name.clone(), grace: 1 });
+        decision.outcome = Some(PodOutcome::Failed);
+        decision.steps.push(PodAction::Delete { name: pod.name.clone(), grace: 1 });
     } else if pod.ready {
         // An unknown image counts as unchanged.
         let differs =
             |best: &Pod| best.image_id.as_ref().zip(pod.image_id.as_ref()).is_some_and(|(old, new)| old != new);
-        decision.outcome = Some(Outcome::Done);
+        decision.outcome = Some(PodOutcome::Done);
         decision.steps.push(match best.is_none_or(differs) {
-            true => Step::Promote(pod.name.clone()),
-            false => Step::Delete { name: pod.name.clone(), grace: 1 },
+            true => PodAction::Promote(pod.name.clone()),
+            false => PodAction::Delete { name: pod.name.clone(), grace: 1 },
         });
     }
 }

@@ -10,34 +10,34 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use super::metrics::Metrics;
+use super::metrics::ControllerMetrics;
 use crate::error::{api_message, has_code};
 use crate::views::{self, LeaseSpec, View};
-use crate::{Cluster, Error, Kind, Object};
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
 /// A lease and its candidate.
-pub(crate) struct Lease {
-    leases: Api<Object>,
+pub(crate) struct LeaderLease {
+    leases: Api<ClusterObject>,
     name: String,
     namespace: String,
     identity: String,
     duration: Duration,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ControllerMetrics>,
     /// The last observed version, and when it was first observed: clocks of other machines are not trusted.
     seen: Option<(String, Instant)>,
 }
 
-impl Lease {
+impl LeaderLease {
     pub(crate) fn new(
         cluster: &Cluster,
         namespace: &str,
         name: &str,
         identity: &str,
         duration: Duration,
-        metrics: Arc<Metrics>,
-    ) -> Lease {
-        Lease {
-            leases: cluster.objects_in(Kind::LEASE, namespace),
+        metrics: Arc<ControllerMetrics>,
+    ) -> LeaderLease {
+        LeaderLease {
+            leases: cluster.objects_in(ResourceKind::LEASE, namespace),
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             identity: identity.to_owned(),
@@ -149,12 +149,12 @@ impl Lease {
 }
 
 /// Returns the object of a lease.
-fn object(lease: &views::Lease) -> Result<Object, Error> {
+fn object(lease: &views::Lease) -> Result<ClusterObject, Error> {
     serde_json::from_value(json!(lease)).map_err(|error| Error::Failed(error.to_string()))
 }
 
 /// Returns whether a write won against concurrent ones.
-fn won(written: Result<Object, kube::Error>) -> Result<bool, kube::Error> {
+fn won(written: Result<ClusterObject, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Ok(_) => Ok(true),
         Err(error) if has_code(&error, 409) => {
@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_renewal_in_flight_does_not_prevent_the_release() {
         let lease = json!({
-            "apiVersion": Kind::LEASE.api_version(), "kind": Kind::LEASE.kind,
+            "apiVersion": ResourceKind::LEASE.api_version(), "kind": ResourceKind::LEASE.kind,
             "metadata": {"name": "lease", "namespace": "ns"}, "spec": {"holderIdentity": "us"},
         });
         // The answers to writes: the first one conflicts with a renewal that arrived in between.
@@ -195,8 +195,8 @@ mod tests {
             async move { Ok::<_, Infallible>(response) }
         });
         let cluster = Cluster { client: kube::Client::new(service, "ns"), namespace: "ns".into() };
-        let metrics = Arc::new(Metrics::new(Duration::from_secs(2)));
-        Lease::new(&cluster, "ns", "lease", "us", Duration::from_secs(2), metrics).release().await;
+        let metrics = Arc::new(ControllerMetrics::new(Duration::from_secs(2)));
+        LeaderLease::new(&cluster, "ns", "lease", "us", Duration::from_secs(2), metrics).release().await;
         assert!(statuses.lock().unwrap().is_empty(), "the release was not tried again");
     }
 }

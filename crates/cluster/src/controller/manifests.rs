@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::Kind;
+use crate::ResourceKind;
 
 /// How a controller is deployed.
 #[derive(Debug, Clone)]
@@ -135,7 +135,7 @@ fn serve(deployment: &mut Value, catalogs: &ServedCatalogs) {
 /// The permissions of the controller: exactly what it uses.
 fn rules(plan: &ManifestPlan) -> Value {
     if plan.cluster_catalogs.is_some() {
-        let group = Kind::CLUSTER_CATALOG.group;
+        let group = ResourceKind::CLUSTER_CATALOG.group;
         return json!([
             {"apiGroups": [group], "resources": ["clustercatalogs"], "verbs": ["list", "watch", "patch"]},
             {"apiGroups": [group], "resources": ["clustercatalogs/status"], "verbs": ["patch"]},
@@ -148,8 +148,8 @@ fn rules(plan: &ManifestPlan) -> Value {
         namespaces["resourceNames"] = json!([watched]);
     }
     json!([
-        {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources"], "verbs": ["get", "list", "watch", "patch"]},
-        {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources/status"], "verbs": ["patch"]},
+        {"apiGroups": [ResourceKind::CATALOG_SOURCE.group], "resources": ["catalogsources"], "verbs": ["get", "list", "watch", "patch"]},
+        {"apiGroups": [ResourceKind::CATALOG_SOURCE.group], "resources": ["catalogsources/status"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "create", "patch", "delete"]},
         {"apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
         {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "create", "patch", "delete"]},

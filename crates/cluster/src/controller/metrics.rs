@@ -11,7 +11,7 @@ pub(crate) const UNREADY_FOR: Duration = Duration::from_secs(8);
 
 /// The metrics of a controller.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct ControllerMetrics {
     pub(crate) reconciles: AtomicU64,
     pub(crate) errors: AtomicU64,
     requests: AtomicU64,
@@ -31,10 +31,10 @@ pub struct Metrics {
     watch_failed: Mutex<Option<(Instant, String)>>,
 }
 
-impl Metrics {
+impl ControllerMetrics {
     /// Starts counting for a controller that elects its leader with leases of this duration.
-    pub fn new(lease_duration: Duration) -> Metrics {
-        Metrics {
+    pub fn new(lease_duration: Duration) -> ControllerMetrics {
+        ControllerMetrics {
             reconciles: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -102,7 +102,7 @@ impl Metrics {
     }
 }
 
-impl Watcher for Metrics {
+impl Watcher for ControllerMetrics {
     fn done(&self, text: &str) {
         tracing::info!("{text}");
     }

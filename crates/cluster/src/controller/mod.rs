@@ -33,12 +33,12 @@ use tokio_stream::StreamExt;
 
 use crate::catalog_source::MANAGED_LABEL;
 use crate::error::api_message;
-use crate::{Cluster, Error, Kind, Object};
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 use connection::Connections;
-use lease::Lease;
-pub use metrics::Metrics;
+use lease::LeaderLease;
+pub use metrics::ControllerMetrics;
 use metrics::UNREADY_FOR;
-use reconcile::{Context, reconcile};
+use reconcile::{ReconcileContext, reconcile};
 
 pub use manifests::{ManifestPlan, ServedCatalogs, manifests};
 pub use objects::{PodImages, chooses_users};
@@ -77,7 +77,7 @@ pub struct ControllerPlan {
     /// The images of pods.
     pub images: PodImages,
     /// Counts what the controller does.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ControllerMetrics>,
     /// The health check for catalogs.
     pub dial: Dial,
 }
@@ -85,7 +85,7 @@ pub struct ControllerPlan {
 /// Runs until stopped, then releases the lease. Failures on the cluster are retried.
 pub async fn run_controller(cluster: Cluster, plan: ControllerPlan, stop: impl Future<Output = ()>) {
     let metrics = Arc::clone(&plan.metrics);
-    let mut lease = Lease::new(
+    let mut lease = LeaderLease::new(
         &cluster,
         &plan.lease_namespace,
         &plan.lease_name,
@@ -146,7 +146,7 @@ fn watch_error(error: &watcher::Error) -> String {
 }
 
 /// The kinds of objects that a catalog owns.
-const OWNED_KINDS: [Kind; 3] = [Kind::POD, Kind::SERVICE, Kind::SERVICE_ACCOUNT];
+const OWNED_KINDS: [ResourceKind; 3] = [ResourceKind::POD, ResourceKind::SERVICE, ResourceKind::SERVICE_ACCOUNT];
 
 /// The label selector of managed objects.
 fn managed_selector() -> String {
@@ -155,14 +155,14 @@ fn managed_selector() -> String {
 
 /// Returns the catalog that owns an object.
 fn catalog_owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    let source = Kind::CATALOG_SOURCE;
+    let source = ResourceKind::CATALOG_SOURCE;
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     owners.iter().find(|owner| owner.kind == source.kind && owner.api_version == source.api_version())
 }
 
 /// Lists the uids of catalogs that own objects, so that a new leader need not ask per catalog. `None` if a list
 /// request fails.
-async fn served(objects: &impl Fn(Kind) -> Api<Object>) -> Option<HashSet<String>> {
+async fn served(objects: &impl Fn(ResourceKind) -> Api<ClusterObject>) -> Option<HashSet<String>> {
     let all = ListParams::default().labels(&managed_selector());
     let mut uids = HashSet::new();
     for kind in OWNED_KINDS {
@@ -174,12 +174,12 @@ async fn served(objects: &impl Fn(Kind) -> Api<Object>) -> Option<HashSet<String
 }
 
 /// Reconciles catalogs while this replica is the leader.
-async fn run_as_leader(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) {
-    let objects = |kind: Kind| match &plan.namespace {
+async fn run_as_leader(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<ControllerMetrics>) {
+    let objects = |kind: ResourceKind| match &plan.namespace {
         Some(namespace) => cluster.objects_in(kind, namespace),
         None => Api::all_with(cluster.client.clone(), &kind.resource()),
     };
-    let context = Arc::new(Context {
+    let context = Arc::new(ReconcileContext {
         cluster: cluster.clone(),
         images: plan.images.clone(),
         overlap: plan.overlap,
@@ -191,25 +191,25 @@ async fn run_as_leader(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<M
     });
     let tries: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
     let (done, gone) = (tries.clone(), tries.clone());
-    let key = |object: &Object| object.metadata.uid.clone().unwrap_or_default();
+    let key = |object: &ClusterObject| object.metadata.uid.clone().unwrap_or_default();
     let managed = || watcher::Config::default().labels(&managed_selector());
-    let source = Kind::CATALOG_SOURCE;
+    let source = ResourceKind::CATALOG_SOURCE;
     let mut controller = Controller::new_with(objects(source), watcher::Config::default(), source.resource())
         .with_config(Config::default().concurrency(CONCURRENCY).debounce(DEBOUNCE));
     for kind in OWNED_KINDS {
         let context = context.clone();
-        let owner = move |object: Object| {
+        let owner = move |object: ClusterObject| {
             let owner = catalog_owner(&object.metadata)?.clone();
             context.note_served(&owner.uid);
-            if kind != Kind::POD {
+            if kind != ResourceKind::POD {
                 context.companions_changed(&owner.uid);
             }
             let namespace = object.metadata.namespace.unwrap_or_default();
-            Some(ObjectRef::<Object>::new_with(&owner.name, source.resource()).within(&namespace))
+            Some(ObjectRef::<ClusterObject>::new_with(&owner.name, source.resource()).within(&namespace))
         };
         controller = controller.watches_with(objects(kind), kind.resource(), managed(), owner);
     }
-    let work = move |object: Arc<Object>, context: Arc<Context>| {
+    let work = move |object: Arc<ClusterObject>, context: Arc<ReconcileContext>| {
         let done = done.clone();
         async move {
             let action = reconcile(&object, &context).await?;
@@ -217,7 +217,7 @@ async fn run_as_leader(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<M
             Ok::<Action, Error>(action)
         }
     };
-    let on_error = move |object: Arc<Object>, error: &Error, context: Arc<Context>| {
+    let on_error = move |object: Arc<ClusterObject>, error: &Error, context: Arc<ReconcileContext>| {
         context.metrics.errors.fetch_add(1, Ordering::Relaxed);
         let mut tries = tries.lock().unwrap_or_else(PoisonError::into_inner);
         let count = tries.entry(key(&object)).or_default();

@@ -7,8 +7,8 @@ use crate::catalog_source::{
     CatalogSpec, Complaint, ExtractContent, MANAGED_LABEL, PORT, PodConfig, SERVING_LABEL, UPDATE_LABEL, service_name,
 };
 use crate::request::Requests;
-use crate::watcher::Silent;
-use crate::{Cluster, Error, Kind, Object};
+use crate::watcher::NoReports;
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
 /// The label with the hash of the pod spec.
 pub(crate) const POD_HASH: &str = "olm.pod-spec-hash";
@@ -36,19 +36,19 @@ pub struct PodImages {
 /// # Errors
 /// Fails if the API server refuses or is unreachable.
 pub async fn chooses_users(cluster: &Cluster) -> Result<bool, Error> {
-    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let groups = requests.retry("listing the groups of the API", |_| cluster.client.list_api_groups()).await?;
     Ok(groups.groups.iter().any(|group| group.name == "security.openshift.io"))
 }
 
 /// A catalog and its spec.
-pub(crate) struct Source<'a> {
-    pub(crate) object: &'a Object,
+pub(crate) struct ManagedCatalog<'a> {
+    pub(crate) object: &'a ClusterObject,
     pub(crate) spec: &'a CatalogSpec,
     pub(crate) restricted: bool,
 }
 
-impl Source<'_> {
+impl ManagedCatalog<'_> {
     pub(crate) fn name(&self) -> &str {
         self.object.metadata.name.as_deref().unwrap_or_default()
     }
@@ -72,8 +72,8 @@ impl Source<'_> {
 
     fn owner(&self) -> Value {
         json!({
-            "apiVersion": Kind::CATALOG_SOURCE.api_version(),
-            "kind": Kind::CATALOG_SOURCE.kind,
+            "apiVersion": ResourceKind::CATALOG_SOURCE.api_version(),
+            "kind": ResourceKind::CATALOG_SOURCE.kind,
             "name": self.name(),
             "uid": self.object.metadata.uid,
             "controller": true,
@@ -86,8 +86,8 @@ impl Source<'_> {
     }
 
     /// Returns the companions of the pods, in creation order.
-    pub(crate) fn companions(&self) -> Vec<(Kind, Value)> {
-        let object = |kind: Kind, metadata: Value, more: Value| {
+    pub(crate) fn companions(&self) -> Vec<(ResourceKind, Value)> {
+        let object = |kind: ResourceKind, metadata: Value, more: Value| {
             let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});
             if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
                 object.extend(more);
@@ -110,9 +110,9 @@ impl Source<'_> {
         });
         let policy_name = format!("{}-grpc-server", self.name());
         vec![
-            object(Kind::SERVICE_ACCOUNT, self.metadata(self.name()), json!({"imagePullSecrets": secrets})),
-            object(Kind::SERVICE, service_metadata, json!({"spec": service})),
-            object(Kind::NETWORK_POLICY, self.metadata(&policy_name), json!({"spec": policy})),
+            object(ResourceKind::SERVICE_ACCOUNT, self.metadata(self.name()), json!({"imagePullSecrets": secrets})),
+            object(ResourceKind::SERVICE, service_metadata, json!({"spec": service})),
+            object(ResourceKind::NETWORK_POLICY, self.metadata(&policy_name), json!({"spec": policy})),
         ]
     }
 
@@ -304,14 +304,14 @@ mod tests {
     use super::*;
 
     fn pod_spec(spec: Value, restricted: bool) -> Result<Value, Complaint> {
-        let object: Object = serde_json::from_value(json!({
+        let object: ClusterObject = serde_json::from_value(json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
             "metadata": {"name": "a.b", "namespace": "ns", "uid": "u"}, "spec": spec,
         }))
         .unwrap();
         let spec = CatalogSpec::of(&object).unwrap();
         let images = PodImages { opm: "r.test/opm@sha256:1".into(), util: "r.test/util".into(), set_user: true };
-        Source { object: &object, spec: &spec, restricted }.pod_spec(&images)
+        ManagedCatalog { object: &object, spec: &spec, restricted }.pod_spec(&images)
     }
 
     #[test]

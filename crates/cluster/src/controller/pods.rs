@@ -6,17 +6,17 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::decide::{PROMOTED, Pod, Step};
-use super::objects::Source;
+use super::decide::{PROMOTED, Pod, PodAction};
+use super::objects::ManagedCatalog;
 use super::reconcile::Work;
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::error::has_code;
 use crate::views::{PodView, View};
-use crate::{Error, Kind, Object};
+use crate::{ClusterObject, Error, ResourceKind};
 
 /// Returns the pods of a catalog.
-pub(super) async fn pods_of(source: &Source<'_>, work: &Work<'_>) -> Result<Vec<Pod>, Error> {
-    let pods = work.objects(Kind::POD, source.object);
+pub(super) async fn pods_of(source: &ManagedCatalog<'_>, work: &Work<'_>) -> Result<Vec<Pod>, Error> {
+    let pods = work.objects(ResourceKind::POD, source.object);
     let mut all: Vec<Pod> = Vec::new();
     for label in [SERVING_LABEL, UPDATE_LABEL] {
         let which = ListParams::default().labels(&format!("{label}={}", source.name()));
@@ -32,26 +32,26 @@ pub(super) async fn pods_of(source: &Source<'_>, work: &Work<'_>) -> Result<Vec<
 
 /// Performs one step; returns when it started to poll the image.
 pub(super) async fn perform(
-    step: &Step,
-    source: &Source<'_>,
+    step: &PodAction,
+    source: &ManagedCatalog<'_>,
     spec: &Value,
     hash: &str,
     work: &Work<'_>,
 ) -> Result<Option<Timestamp>, Error> {
-    let pods = work.objects(Kind::POD, source.object);
+    let pods = work.objects(ResourceKind::POD, source.object);
     let what = |what: &str| format!("{what} a pod of {}", source.name());
     let metrics = &work.context.metrics;
     let start = |serving: bool| {
-        let pod = serde_json::from_value::<Object>(source.pod(spec, hash, serving));
+        let pod = serde_json::from_value::<ClusterObject>(source.pod(spec, hash, serving));
         pod.map_err(|error| Error::Failed(error.to_string()))
     };
     tracing::info!(namespace = source.namespace(), catalog = source.name(), ?step, "changing pods");
     match step {
-        Step::Start => {
+        PodAction::Start => {
             let (how, pod) = (PostParams::default(), start(true)?);
             work.requests.once(&what("starting"), pods.create(&how, &pod)).await?;
         }
-        Step::StartBeside { poll } => {
+        PodAction::StartBeside { poll } => {
             let (how, pod) = (PostParams::default(), start(false)?);
             let created = work.requests.once(&what("starting"), pods.create(&how, &pod)).await?;
             if *poll {
@@ -59,7 +59,7 @@ pub(super) async fn perform(
                 return Ok(created.metadata.creation_timestamp.map(|time| time.0));
             }
         }
-        Step::Promote(name) => {
+        PodAction::Promote(name) => {
             let patch = json!({"metadata": {
                 "labels": {SERVING_LABEL: source.name(), UPDATE_LABEL: ""},
                 "annotations": {PROMOTED: Timestamp::now().to_string()},
@@ -68,7 +68,7 @@ pub(super) async fn perform(
             work.requests.retry(&what("promoting"), |_| pods.patch(name, &how, &patch)).await?;
             metrics.promotions.fetch_add(1, Ordering::Relaxed);
         }
-        Step::Delete { name, grace } => {
+        PodAction::Delete { name, grace } => {
             let how = DeleteParams { grace_period_seconds: Some(*grace), ..DeleteParams::default() };
             match work.requests.retry(&what("ending"), |_| pods.delete(name, &how)).await {
                 Err(Error::Api { source, .. }) if has_code(&source, 404) => {}

@@ -13,16 +13,16 @@ use serde_json::json;
 
 use super::companions::{Companions, ensure_companions, remove_pods};
 use super::connection::{Connection, Connections};
-use super::decide::{Decision, Desired, Outcome, decide, until};
-use super::metrics::Metrics;
-use super::objects::{PodImages, Source, hash};
+use super::decide::{Desired, PodDecision, PodOutcome, decide, until};
+use super::metrics::ControllerMetrics;
+use super::objects::{ManagedCatalog, PodImages, hash};
 use super::pods::{perform, pods_of};
 use super::status::{Report, report, second};
-use super::template::{TEMPLATE, Version, conditions, resolve};
+use super::template::{ClusterVersion, TEMPLATE, conditions, resolve};
 use crate::catalog_source::{CatalogSpec, Complaint, service_address};
 use crate::request::Requests;
 use crate::views::{CatalogSourceStatus, ConnectionState, View};
-use crate::{Cluster, Error, Kind, Object};
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
 /// How often the connection to a catalog is checked.
 const CHECK: Duration = Duration::from_secs(60);
@@ -38,14 +38,14 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
 /// The state that all reconciliations share.
-pub(crate) struct Context {
+pub(crate) struct ReconcileContext {
     pub(crate) cluster: Cluster,
     pub(crate) images: PodImages,
     pub(crate) overlap: Duration,
     pub(crate) connections: Connections,
-    pub(crate) metrics: std::sync::Arc<Metrics>,
+    pub(crate) metrics: std::sync::Arc<ControllerMetrics>,
     /// Failed starts, by catalog uid.
-    pub(crate) failures: Mutex<HashMap<String, Failure>>,
+    pub(crate) failures: Mutex<HashMap<String, StartFailure>>,
     /// The applied companions, by catalog uid, until they are changed.
     pub(crate) companions: Mutex<HashMap<String, Companions>>,
     /// The uids of catalogs that own objects; `None` if unknown.
@@ -54,43 +54,43 @@ pub(crate) struct Context {
 
 /// A failed start.
 #[derive(Debug, Clone)]
-pub(crate) struct Failure {
+pub(crate) struct StartFailure {
     hash: String,
     count: u32,
     retry_at: Timestamp,
     complaint: Complaint,
-    outcome: Outcome,
+    outcome: PodOutcome,
 }
 
 /// One reconciliation: the shared state, and requests with a deadline.
 pub(super) struct Work<'a> {
-    pub(super) context: &'a Context,
+    pub(super) context: &'a ReconcileContext,
     pub(super) requests: Requests<'a>,
 }
 
 impl Work<'_> {
-    pub(super) fn objects(&self, kind: Kind, object: &Object) -> Api<Object> {
+    pub(super) fn objects(&self, kind: ResourceKind, object: &ClusterObject) -> Api<ClusterObject> {
         self.context.cluster.objects_in(kind, namespace_of(object))
     }
 
-    async fn read(&self, seen: &Object) -> Result<Option<Object>, Error> {
+    async fn read(&self, seen: &ClusterObject) -> Result<Option<ClusterObject>, Error> {
         let name = seen.metadata.name.as_deref().unwrap_or_default();
-        let sources = self.objects(Kind::CATALOG_SOURCE, seen);
+        let sources = self.objects(ResourceKind::CATALOG_SOURCE, seen);
         self.requests.retry(&format!("catalog {name}"), |_| sources.get_opt(name)).await
     }
 }
 
-pub(super) fn namespace_of(object: &Object) -> &str {
+pub(super) fn namespace_of(object: &ClusterObject) -> &str {
     object.metadata.namespace.as_deref().unwrap_or_default()
 }
 
-impl Context {
+impl ReconcileContext {
     fn within(&self, time: Duration) -> Work<'_> {
         Work { context: self, requests: Requests::within(&self.cluster, &*self.metrics, time) }
     }
 
     /// Returns the last observed connection state, and when to check again.
-    fn connection(&self, object: &Object, known: &ConnectionState, address: &str) -> (&'static str, Duration) {
+    fn connection(&self, object: &ClusterObject, known: &ConnectionState, address: &str) -> (&'static str, Duration) {
         let (uid, generation) = (object.metadata.uid.as_deref(), object.metadata.generation);
         let seen = (known.address == address).then_some(known.last_observed_state.as_str());
         let Connection { state, checking } =
@@ -103,21 +103,21 @@ impl Context {
         (state, again)
     }
 
-    fn failure(&self, uid: &str) -> Option<Failure> {
+    fn failure(&self, uid: &str) -> Option<StartFailure> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
 
     /// Records the outcome of an update pod.
-    fn remember(&self, uid: &str, hash: &str, now: Timestamp, decision: &Decision) {
+    fn remember(&self, uid: &str, hash: &str, now: Timestamp, decision: &PodDecision) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match (decision.outcome, &decision.complaint) {
-            (Some(outcome @ (Outcome::Failed | Outcome::NotStarted)), Some(complaint)) => {
+            (Some(outcome @ (PodOutcome::Failed | PodOutcome::NotStarted)), Some(complaint)) => {
                 let before =
                     failures.get(uid).filter(|failure| failure.hash == hash).map_or(0, |failure| failure.count);
                 let pause = RETRY_BACKOFF.0.saturating_mul(1 << before.min(8)).min(RETRY_BACKOFF.1);
                 self.metrics.failed_updates.fetch_add(1, Ordering::Relaxed);
                 let retry_at = now.checked_add(pause).unwrap_or(now);
-                let failure = Failure {
+                let failure = StartFailure {
                     hash: hash.to_owned(),
                     count: before + 1,
                     retry_at,
@@ -126,9 +126,11 @@ impl Context {
                 };
                 failures.insert(uid.to_owned(), failure);
             }
-            (Some(Outcome::Done), _) => drop(failures.remove(uid)),
+            (Some(PodOutcome::Done), _) => drop(failures.remove(uid)),
             // A start that failed before has succeeded.
-            _ if decision.served && failures.get(uid).is_some_and(|failure| failure.outcome == Outcome::NotStarted) => {
+            _ if decision.served
+                && failures.get(uid).is_some_and(|failure| failure.outcome == PodOutcome::NotStarted) =>
+            {
                 failures.remove(uid);
             }
             _ => {}
@@ -165,7 +167,7 @@ impl Context {
 }
 
 /// Reconciles one catalog. Its status reports the result, whatever happens.
-pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action, Error> {
+pub(crate) async fn reconcile(seen: &ClusterObject, context: &ReconcileContext) -> Result<Action, Error> {
     context.metrics.reconciles.fetch_add(1, Ordering::Relaxed);
     let outcome = sync(seen, &context.within(TIMEOUT)).await;
     let Err(error) = outcome else { return outcome };
@@ -181,7 +183,7 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
     Err(error)
 }
 
-async fn sync(seen: &Object, work: &Work<'_>) -> Result<Action, Error> {
+async fn sync(seen: &ClusterObject, work: &Work<'_>) -> Result<Action, Error> {
     let name = seen.metadata.name.clone().unwrap_or_default();
     // The watched object may be stale: acting on it could start a pod twice.
     let found = work.read(seen).await?;
@@ -219,15 +221,15 @@ async fn sync(seen: &Object, work: &Work<'_>) -> Result<Action, Error> {
 }
 
 /// Sets the image of a catalog with a template for the cluster's version.
-async fn follow_template(object: &mut Object, work: &Work<'_>) -> Result<(), Error> {
+async fn follow_template(object: &mut ClusterObject, work: &Work<'_>) -> Result<(), Error> {
     let template = object.metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE)).cloned();
     let Some(template) = template else { return Ok(()) };
     let name = object.metadata.name.clone().unwrap_or_default();
     let client = &work.context.cluster.client;
     let info = work.requests.retry("version of the cluster", |_| client.apiserver_version()).await?;
-    let version = Version { major: info.major, minor: info.minor, git: info.git_version };
+    let version = ClusterVersion { major: info.major, minor: info.minor, git: info.git_version };
     let resolved = resolve(&template, &version);
-    let (sources, how) = (work.objects(Kind::CATALOG_SOURCE, object), PatchParams::default());
+    let (sources, how) = (work.objects(ResourceKind::CATALOG_SOURCE, object), PatchParams::default());
     let before = CatalogSourceStatus::of(object)?.status.conditions;
     if let Ok(image) = &resolved
         && CatalogSpec::of(object).map_or(true, |spec| spec.image != *image)
@@ -245,14 +247,14 @@ async fn follow_template(object: &mut Object, work: &Work<'_>) -> Result<(), Err
     Ok(())
 }
 
-async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Result<Action, Error> {
+async fn serve_image(object: &ClusterObject, spec: &CatalogSpec, work: &Work<'_>) -> Result<Action, Error> {
     let context = work.context;
     let restricted = match spec.pod_config().security_context_config.as_str() {
         "restricted" => true,
         "legacy" => false,
         _ => enforces_restricted(object, work).await?,
     };
-    let source = Source { object, spec, restricted };
+    let source = ManagedCatalog { object, spec, restricted };
     context.note_served(object.metadata.uid.as_deref().unwrap_or_default());
     let pod_spec = match source.pod_spec(&context.images) {
         Ok(pod_spec) => pod_spec,
@@ -294,7 +296,7 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
         .complaint
         .clone()
         .or_else(|| {
-            let over = |failure: &Failure| decision.served && failure.outcome == Outcome::NotStarted;
+            let over = |failure: &StartFailure| decision.served && failure.outcome == PodOutcome::NotStarted;
             failure.filter(|failure| decision.outcome.is_none() && !over(failure)).map(|failure| failure.complaint)
         })
         .or_else(|| interval.and_then(|interval| interval.complaint));
@@ -313,8 +315,8 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
 }
 
 /// Returns whether a namespace enforces the restricted pod security level.
-async fn enforces_restricted(object: &Object, work: &Work<'_>) -> Result<bool, Error> {
-    let (name, namespaces) = (namespace_of(object), work.context.cluster.objects(Kind::NAMESPACE));
+async fn enforces_restricted(object: &ClusterObject, work: &Work<'_>) -> Result<bool, Error> {
+    let (name, namespaces) = (namespace_of(object), work.context.cluster.objects(ResourceKind::NAMESPACE));
     match work.requests.retry(&format!("namespace {name}"), |_| namespaces.get_metadata_opt(name)).await {
         Ok(Some(namespace)) => {
             let labels = namespace.metadata.labels.unwrap_or_default();

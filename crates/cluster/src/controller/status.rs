@@ -8,7 +8,7 @@ use super::reconcile::Work;
 use crate::catalog_source::Complaint;
 use crate::error::has_code;
 use crate::views::{CatalogSourceStatus, View};
-use crate::{Error, Kind, Object};
+use crate::{ClusterObject, Error, ResourceKind};
 
 /// The status to write.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct Report {
 }
 
 /// Writes the status if it differs.
-pub(super) async fn report(object: &Object, said: Report, work: &Work<'_>) -> Result<(), Error> {
+pub(super) async fn report(object: &ClusterObject, said: Report, work: &Work<'_>) -> Result<(), Error> {
     let before = object.data.get("status").cloned().unwrap_or(Value::Null);
     let mut status = json!({
         "reason": said.complaint.as_ref().map(|complaint| complaint.reason),
@@ -43,7 +43,7 @@ pub(super) async fn report(object: &Object, said: Report, work: &Work<'_>) -> Re
     }
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let patch = Patch::Merge(json!({ "status": status }));
-    let sources = work.objects(Kind::CATALOG_SOURCE, object);
+    let sources = work.objects(ResourceKind::CATALOG_SOURCE, object);
     let how = PatchParams::default();
     let written =
         work.requests.retry(&format!("status of catalog {name}"), |_| sources.patch_status(name, &how, &patch)).await;

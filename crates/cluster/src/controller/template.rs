@@ -10,7 +10,7 @@ pub(crate) const TEMPLATE: &str = "olm.catalogImageTemplate";
 
 /// The version of a cluster.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Version {
+pub(crate) struct ClusterVersion {
     pub(crate) major: String,
     pub(crate) minor: String,
     /// The git version: `v1.20.2`, with distributor suffixes.
@@ -19,7 +19,7 @@ pub(crate) struct Version {
 
 /// Why a template cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TemplateError {
+pub(crate) enum ImageTemplateError {
     #[error("the cluster does not say what {0} is")]
     NoValue(&'static str),
     #[error("nothing is known of {{{0}")]
@@ -29,7 +29,7 @@ pub(crate) enum TemplateError {
 }
 
 /// Resolves a template to an image.
-pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, TemplateError> {
+pub(crate) fn resolve(template: &str, version: &ClusterVersion) -> Result<String, ImageTemplateError> {
     let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
     let patch = version.git.split('.').nth(2).map(digits).unwrap_or_default();
     let variables = [
@@ -40,21 +40,23 @@ pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, Templ
     let mut image = template.to_owned();
     for (variable, value) in variables {
         if image.contains(variable) && value.is_empty() {
-            return Err(TemplateError::NoValue(variable));
+            return Err(ImageTemplateError::NoValue(variable));
         }
         image = image.replace(variable, &value);
     }
     if let Some((_, rest)) = image.split_once('{') {
-        return Err(TemplateError::UnknownVariable(rest.split_inclusive('}').next().unwrap_or_default().to_owned()));
+        return Err(ImageTemplateError::UnknownVariable(
+            rest.split_inclusive('}').next().unwrap_or_default().to_owned(),
+        ));
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     let whole =
         !image.is_empty() && image.chars().all(allowed) && !image.starts_with('/') && !image.ends_with([':', '/', '@']);
-    if whole { Ok(image) } else { Err(TemplateError::NotAReference(image)) }
+    if whole { Ok(image) } else { Err(ImageTemplateError::NotAReference(image)) }
 }
 
 /// Returns the conditions of a template for the status.
-pub(crate) fn conditions(resolved: &Result<String, TemplateError>, before: &[Condition]) -> Vec<Condition> {
+pub(crate) fn conditions(resolved: &Result<String, ImageTemplateError>, before: &[Condition]) -> Vec<Condition> {
     let condition = |kind: &str, reason: &str, message: &str| {
         let status = if resolved.is_ok() { "True" } else { "False" };
         let old = condition(before, kind).filter(|old| old.status == status);
@@ -88,13 +90,16 @@ mod tests {
 
     #[test]
     fn a_template_follows_the_version_of_the_cluster() {
-        let version = Version { major: "1".into(), minor: "20+".into(), git: "v1.20.2-gke.1".into() };
+        let version = ClusterVersion { major: "1".into(), minor: "20+".into(), git: "v1.20.2-gke.1".into() };
         let template = "r.test/catalog:v{kube_major_version}.{kube_minor_version}.{kube_patch_version}";
         assert_eq!(resolve(template, &version).unwrap(), "r.test/catalog:v1.20.2");
         assert_eq!(resolve("r.test/catalog", &version).unwrap(), "r.test/catalog");
-        let error = |template: &str, version: &Version| resolve(template, version).unwrap_err().to_string();
+        let error = |template: &str, version: &ClusterVersion| resolve(template, version).unwrap_err().to_string();
         assert_eq!(error("r.test/c:{other}", &version), "nothing is known of {other}");
         assert_eq!(error("r test", &version), "\"r test\" is not an image reference");
-        assert_eq!(error(template, &Version::default()), "the cluster does not say what {kube_major_version} is");
+        assert_eq!(
+            error(template, &ClusterVersion::default()),
+            "the cluster does not say what {kube_major_version} is"
+        );
     }
 }

@@ -9,25 +9,33 @@ use super::objects::{installer_name, owned_by};
 use super::{offer, other_olm};
 use crate::request::{ObjectName, Requests};
 use crate::run::names::{self, RUN_LABEL};
-use crate::run::preflight::{Right, missing};
+use crate::run::preflight::{NeededRight, missing};
 use crate::views::{View, label};
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// What to remove.
 #[derive(Debug, Clone)]
-pub struct Cleanup {
+pub struct ExtensionCleanup {
     /// The package.
     pub package: String,
     /// Whether to delete a ClusterExtension that `run bundle` did not create, too.
     pub force: bool,
 }
 
-const RIGHTS: [Right; 3] =
-    [("list", Kind::CLUSTER_EXTENSION), ("delete", Kind::CLUSTER_EXTENSION), ("delete", Kind::CLUSTER_CATALOG)];
+const RIGHTS: [NeededRight; 3] = [
+    ("list", ResourceKind::CLUSTER_EXTENSION),
+    ("delete", ResourceKind::CLUSTER_EXTENSION),
+    ("delete", ResourceKind::CLUSTER_CATALOG),
+];
 
 /// The other objects of a run, in deletion order.
-const OTHER_KINDS: [Kind; 5] =
-    [Kind::CLUSTER_CATALOG, Kind::CLUSTER_ROLE_BINDING, Kind::CLUSTER_ROLE, Kind::SERVICE_ACCOUNT, Kind::NAMESPACE];
+const OTHER_KINDS: [ResourceKind; 5] = [
+    ResourceKind::CLUSTER_CATALOG,
+    ResourceKind::CLUSTER_ROLE_BINDING,
+    ResourceKind::CLUSTER_ROLE,
+    ResourceKind::SERVICE_ACCOUNT,
+    ResourceKind::NAMESPACE,
+];
 
 /// Removes an operator installed by OLM v1; returns whether there was anything to remove.
 ///
@@ -36,17 +44,17 @@ const OTHER_KINDS: [Kind; 5] =
 /// deadline.
 pub async fn cleanup(
     cluster: &Cluster,
-    options: &Cleanup,
+    options: &ExtensionCleanup,
     deadline: Instant,
     watcher: &dyn Watcher,
 ) -> Result<bool, Error> {
     let requests = &Requests::new(cluster, watcher, deadline);
-    if !offer::is_served(requests, Kind::CLUSTER_EXTENSION).await? {
+    if !offer::is_served(requests, ResourceKind::CLUSTER_EXTENSION).await? {
         return Err(Error::refused("OLM v1 is not installed on this cluster: it knows no clusterextensions"));
     }
     let package = &options.package;
     let extensions = other_olm::of_package(requests, package).await?;
-    let catalog = ObjectName::new(Kind::CLUSTER_CATALOG, "", &names::catalog_source(package));
+    let catalog = ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", &names::catalog_source(package));
     let catalog = requests.metadata(&catalog).await?.filter(|catalog| run_of(catalog).is_some());
     let rights = rights_of_a_run(requests, package).await?;
     if extensions.is_empty() && catalog.is_none() && rights.is_empty() {
@@ -96,7 +104,7 @@ fn run_of(object: &ObjectMeta) -> Option<&str> {
 /// catalog and may be all that a run left.
 async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<ObjectMeta>, Error> {
     let mut found = Vec::new();
-    for kind in [Kind::SERVICE_ACCOUNT, Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING] {
+    for kind in [ResourceKind::SERVICE_ACCOUNT, ResourceKind::CLUSTER_ROLE, ResourceKind::CLUSTER_ROLE_BINDING] {
         let name = ObjectName::new(kind, &requests.cluster.namespace, &installer_name(package));
         match requests.metadata(&name).await {
             Err(error) if error.is_forbidden() => {}
@@ -109,7 +117,7 @@ async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<O
 /// Warns of the definitions that are deleted with a ClusterExtension.
 async fn warn_of_crds(requests: &Requests<'_>, name: &ObjectName) -> Result<(), Error> {
     let selector = ListParams::default().labels(&owned_by(&name.name));
-    let found = match requests.list_metadata(Kind::CRD, "", &selector).await {
+    let found = match requests.list_metadata(ResourceKind::CRD, "", &selector).await {
         Err(error) if error.is_forbidden() => return Ok(()),
         found => found?,
     };

@@ -7,7 +7,7 @@ use super::wait;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
 use crate::views::DefinitionMetadata;
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// Installs a bundle and waits until its operator runs. The ledger records all created objects, whatever the outcome.
 ///
@@ -23,13 +23,13 @@ pub async fn install(
 ) -> Result<(), Error> {
     let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
-    let mut wanted = ObjectName::new(Kind::CLUSTER_EXTENSION, "", &extension.name);
+    let mut wanted = ObjectName::new(ResourceKind::CLUSTER_EXTENSION, "", &extension.name);
     for (kind, object) in extension.objects(carried) {
         let name = ObjectName::of(kind, &object);
-        if kind == Kind::NAMESPACE && requests.metadata(&name).await?.is_some() {
+        if kind == ResourceKind::NAMESPACE && requests.metadata(&name).await?.is_some() {
             continue;
         }
-        if kind == Kind::CLUSTER_EXTENSION {
+        if kind == ResourceKind::CLUSTER_EXTENSION {
             // Create the ClusterExtension after the catalog is served: OLM v1 retries with growing backoff.
             wait::for_catalog(requests, &extension.catalog_name()).await?;
             adopt_definitions(requests, ledger, extension).await?;
@@ -52,7 +52,7 @@ async fn adopt_definitions(requests: &Requests<'_>, ledger: &Ledger, extension: 
         return Ok(());
     }
     for name in &extension.definitions {
-        let crd = ObjectName::new(Kind::CRD, "", name);
+        let crd = ObjectName::new(ResourceKind::CRD, "", name);
         if requests.metadata(&crd).await?.is_some() {
             let adopt = |crd: &mut DefinitionMetadata| adopt(&mut crd.metadata, &extension.name, &extension.namespace);
             ledger.change(requests, &crd, adopt).await?;

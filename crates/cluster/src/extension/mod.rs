@@ -13,10 +13,10 @@ mod preflight;
 mod upgrade;
 mod wait;
 
-pub use cleanup::{Cleanup, cleanup};
+pub use cleanup::{ExtensionCleanup, cleanup};
 pub use install::install;
-pub use objects::{Account, Carried, Extension};
-pub use offer::{Generations, Offer, generations, offer};
+pub use objects::{Carried, Extension, InstallerAccount};
+pub use offer::{Generations, OlmFeatures, generations, offer};
 pub(crate) use other_olm::runs_in_v1;
 pub use preflight::check;
-pub use upgrade::{Found, Upgrade, definitions, find, upgrade};
+pub use upgrade::{InstalledExtension, Upgrade, definitions, find, upgrade};

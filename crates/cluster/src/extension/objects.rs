@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::cluster_catalog::NAME_LABEL;
 use crate::run::names;
 use crate::run::objects::{INDEX_IMAGE, INJECTED_BUNDLES, injected_text};
-use crate::run::pod::Item;
+use crate::run::pod::IndexItem;
 use crate::views::{
     self, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterExtensionSpec, ExtensionConfig, ExtensionSource,
     InlineConfig, Rest, Selector, SourceImage, annotate,
 };
-use crate::{ClusterCatalogPlan, Kind};
+use crate::{ClusterCatalogPlan, ResourceKind};
 
 /// The annotation of a ClusterCatalog with the pushed name of its image.
 pub const REGISTRY: &str = "opm.run/registry";
@@ -21,7 +21,7 @@ pub const OWNER: [(&str, &str); 2] =
 
 /// The account for the installation, where OLM v1 requires one.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Account {
+pub enum InstallerAccount {
     /// No account: OLM v1 uses its own permissions.
     None,
     /// An account with these rules, a list.
@@ -46,7 +46,7 @@ pub struct Extension {
     /// Whether to create that namespace if it does not exist.
     pub create_namespace: bool,
     /// The account for the installation.
-    pub account: Account,
+    pub account: InstallerAccount,
     /// The namespace that the operator watches; `None` means all.
     pub watch_namespace: Option<String>,
     /// Whether to disable OLM's CRD upgrade safety check.
@@ -69,7 +69,7 @@ pub struct Carried {
     /// The base index image.
     pub index_image: String,
     /// The added bundles, the new one last.
-    pub items: Vec<Item>,
+    pub items: Vec<IndexItem>,
 }
 
 impl Extension {
@@ -84,34 +84,41 @@ impl Extension {
     }
 
     /// Returns the objects in creation order. The namespace comes first, if it may have to be created.
-    pub fn objects(&self, carried: &Carried) -> Vec<(Kind, Value)> {
+    pub fn objects(&self, carried: &Carried) -> Vec<(ResourceKind, Value)> {
         let mut all = Vec::new();
         if self.create_namespace {
-            all.push((Kind::NAMESPACE, described(Kind::NAMESPACE, json!({"name": self.namespace}), json!({}))));
+            all.push((
+                ResourceKind::NAMESPACE,
+                described(ResourceKind::NAMESPACE, json!({"name": self.namespace}), json!({})),
+            ));
         }
         all.extend(self.rights());
-        all.push((Kind::CLUSTER_CATALOG, json!(self.catalog(carried))));
-        all.push((Kind::CLUSTER_EXTENSION, json!(self.object())));
+        all.push((ResourceKind::CLUSTER_CATALOG, json!(self.catalog(carried))));
+        all.push((ResourceKind::CLUSTER_EXTENSION, json!(self.object())));
         all
     }
 
     /// Returns the account and its role binding.
-    fn rights(&self) -> Vec<(Kind, Value)> {
+    fn rights(&self) -> Vec<(ResourceKind, Value)> {
         let name = self.installer_name();
-        let account = described(Kind::SERVICE_ACCOUNT, json!({"name": name, "namespace": self.namespace}), json!({}));
+        let account =
+            described(ResourceKind::SERVICE_ACCOUNT, json!({"name": name, "namespace": self.namespace}), json!({}));
         let binding = |role: &str| {
             let fields = json!({
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self.namespace}],
-                "roleRef": {"apiGroup": Kind::CLUSTER_ROLE.group, "kind": Kind::CLUSTER_ROLE.kind, "name": role},
+                "roleRef": {"apiGroup": ResourceKind::CLUSTER_ROLE.group, "kind": ResourceKind::CLUSTER_ROLE.kind, "name": role},
             });
-            (Kind::CLUSTER_ROLE_BINDING, described(Kind::CLUSTER_ROLE_BINDING, json!({"name": name}), fields))
+            (
+                ResourceKind::CLUSTER_ROLE_BINDING,
+                described(ResourceKind::CLUSTER_ROLE_BINDING, json!({"name": name}), fields),
+            )
         };
         match &self.account {
-            Account::None => Vec::new(),
-            Account::Admin => vec![(Kind::SERVICE_ACCOUNT, account), binding("cluster-admin")],
-            Account::Derived(rules) => {
-                let role = described(Kind::CLUSTER_ROLE, json!({"name": name}), json!({"rules": rules}));
-                vec![(Kind::SERVICE_ACCOUNT, account), (Kind::CLUSTER_ROLE, role), binding(&name)]
+            InstallerAccount::None => Vec::new(),
+            InstallerAccount::Admin => vec![(ResourceKind::SERVICE_ACCOUNT, account), binding("cluster-admin")],
+            InstallerAccount::Derived(rules) => {
+                let role = described(ResourceKind::CLUSTER_ROLE, json!({"name": name}), json!({"rules": rules}));
+                vec![(ResourceKind::SERVICE_ACCOUNT, account), (ResourceKind::CLUSTER_ROLE, role), binding(&name)]
             }
         }
     }
@@ -149,7 +156,7 @@ impl Extension {
             },
             ..ClusterExtensionSpec::default()
         };
-        if self.account != Account::None {
+        if self.account != InstallerAccount::None {
             spec.service_account = Some(views::Account { name: self.installer_name(), rest: Rest::new() });
         }
         if let Some(namespace) = &self.watch_namespace {
@@ -196,7 +203,7 @@ pub(super) fn owned_by(extension: &str) -> String {
     format!("{kind}={value},{name}={extension}")
 }
 
-fn described(kind: Kind, metadata: Value, fields: Value) -> Value {
+fn described(kind: ResourceKind, metadata: Value, fields: Value) -> Value {
     let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});
     if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
         object.extend(fields);
@@ -216,7 +223,7 @@ mod tests {
             version: "1.0.0".into(),
             namespace: "ns".into(),
             create_namespace: true,
-            account: Account::Derived(json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])),
+            account: InstallerAccount::Derived(json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])),
             watch_namespace: Some("team".into()),
             ignore_crd_safety: true,
             definitions: Vec::new(),
@@ -231,14 +238,14 @@ mod tests {
             image: "r.test/c@sha256:00".into(),
             registry: "r.test/c:v1".into(),
             index_image: "r.test/index:v1".into(),
-            items: vec![Item { image: "r.test/foo:v1".into(), mode: "replaces".into() }],
+            items: vec![IndexItem { image: "r.test/foo:v1".into(), mode: "replaces".into() }],
         };
         let all: Vec<Value> = extension().objects(&carried).into_iter().map(|(_, object)| object).collect();
         insta::assert_snapshot!(serde_json::to_string_pretty(&all).unwrap());
-        let bare = Extension { create_namespace: false, account: Account::None, ..extension() };
+        let bare = Extension { create_namespace: false, account: InstallerAccount::None, ..extension() };
         let kinds: Vec<&str> = bare.objects(&carried).iter().map(|(kind, _)| kind.kind).collect();
         assert_eq!(kinds, ["ClusterCatalog", "ClusterExtension"]);
-        let admin = Extension { account: Account::Admin, ..extension() };
+        let admin = Extension { account: InstallerAccount::Admin, ..extension() };
         assert_eq!(admin.objects(&carried)[2].1["roleRef"]["name"], "cluster-admin");
     }
 }

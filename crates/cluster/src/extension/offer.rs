@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::request::{ObjectName, Requests};
 use crate::views::{Definition, Deployment};
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The deployment of operator-controller: upstream and on OpenShift.
 const CONTROLLERS: [(&str, &str); 2] = [
@@ -23,7 +23,7 @@ pub struct Generations {
 
 /// The features of the cluster's OLM v1.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct OlmFeatures {
     /// Whether a ClusterExtension must name an installer account: up to 1.10.
     pub needs_account: bool,
     /// Whether a ClusterExtension has `spec.config`.
@@ -34,7 +34,7 @@ pub struct Offer {
     pub gates: Vec<(String, bool)>,
 }
 
-impl Offer {
+impl OlmFeatures {
     /// Returns whether a feature gate is enabled; `None` if the controller does not set it.
     pub fn gate(&self, name: &str) -> Option<bool> {
         self.gates.iter().rev().find(|(gate, _)| gate == name).map(|(_, open)| *open)
@@ -73,14 +73,14 @@ fn minor(image: &str) -> Option<u32> {
 /// Fails if the API server is unreachable.
 pub async fn generations(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<Generations, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
-    let v0 = is_served(&requests, Kind::SUBSCRIPTION).await?;
-    let v1 =
-        is_served(&requests, Kind::CLUSTER_EXTENSION).await? && is_served(&requests, Kind::CLUSTER_CATALOG).await?;
+    let v0 = is_served(&requests, ResourceKind::SUBSCRIPTION).await?;
+    let v1 = is_served(&requests, ResourceKind::CLUSTER_EXTENSION).await?
+        && is_served(&requests, ResourceKind::CLUSTER_CATALOG).await?;
     Ok(Generations { v0, v1 })
 }
 
 /// Returns whether a cluster serves a kind.
-pub(super) async fn is_served(requests: &Requests<'_>, kind: Kind) -> Result<bool, Error> {
+pub(super) async fn is_served(requests: &Requests<'_>, kind: ResourceKind) -> Result<bool, Error> {
     let kinds = served_kinds(requests, &kind.api_version()).await?;
     Ok(kinds.is_some_and(|kinds| kinds.iter().any(|name| name == kind.kind)))
 }
@@ -110,9 +110,9 @@ pub(super) async fn served_kinds(requests: &Requests<'_>, version: &str) -> Resu
 ///
 /// # Errors
 /// Fails if OLM v1 is not installed or the API server is unreachable.
-pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<Offer, Error> {
+pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<OlmFeatures, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
-    for kind in [Kind::CLUSTER_EXTENSION, Kind::CLUSTER_CATALOG] {
+    for kind in [ResourceKind::CLUSTER_EXTENSION, ResourceKind::CLUSTER_CATALOG] {
         if !is_served(&requests, kind).await? {
             return Err(Error::refused(format!(
                 "OLM v1 is not installed on this cluster: it knows no {}.{}",
@@ -120,16 +120,16 @@ pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) 
             )));
         }
     }
-    let mut offer = Offer { needs_account: true, ..Offer::default() };
-    let kind = Kind::CLUSTER_EXTENSION;
-    match requests.read(&ObjectName::new(Kind::CRD, "", &format!("{}.{}", kind.plural, kind.group))).await {
+    let mut offer = OlmFeatures { needs_account: true, ..OlmFeatures::default() };
+    let kind = ResourceKind::CLUSTER_EXTENSION;
+    match requests.read(&ObjectName::new(ResourceKind::CRD, "", &format!("{}.{}", kind.plural, kind.group))).await {
         Ok(Some(crd)) => offer.read_definition(&crd),
         Ok(None) => {}
         Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
     }
     for (namespace, name) in CONTROLLERS {
-        match requests.read(&ObjectName::new(Kind::DEPLOYMENT, namespace, name)).await {
+        match requests.read(&ObjectName::new(ResourceKind::DEPLOYMENT, namespace, name)).await {
             Ok(Some(deployment)) => offer.read_controller(&deployment),
             Ok(None) => {}
             Err(error) if error.is_forbidden() => {}
@@ -152,17 +152,17 @@ mod tests {
             let schema = json!({"openAPIV3Schema": {"properties": {"spec": spec}}});
             decode(json!({"spec": {"versions": [{"name": "v1", "schema": schema}]}})).unwrap()
         };
-        let mut old = Offer::default();
+        let mut old = OlmFeatures::default();
         old.read_definition(&crd(json!({"required": ["namespace", "serviceAccount", "source"], "properties": {}})));
-        assert_eq!(old, Offer { needs_account: true, ..Offer::default() });
-        let mut new = Offer { needs_account: true, ..Offer::default() };
+        assert_eq!(old, OlmFeatures { needs_account: true, ..OlmFeatures::default() });
+        let mut new = OlmFeatures { needs_account: true, ..OlmFeatures::default() };
         new.read_definition(&crd(json!({"required": ["namespace"], "properties": {"config": {"type": "object"}}})));
-        assert_eq!(new, Offer { has_config: true, ..Offer::default() });
+        assert_eq!(new, OlmFeatures { has_config: true, ..OlmFeatures::default() });
     }
 
     #[test]
     fn a_controller_shows_its_gates_and_its_release() {
-        let mut offer = Offer::default();
+        let mut offer = OlmFeatures::default();
         offer.read_controller(&decode(json!({"spec": {"template": {"spec": {"containers": [
             {"image": "r.test/proxy:v2.1.0"},
             {"image": "r.test/operator-controller:v1.9.2@sha256:00", "args": [

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::request::{ObjectName, Requests};
-use crate::views::{ClusterExtension, Csv, Subscription, View};
+use crate::views::{ClusterExtension, ClusterServiceVersion, Subscription, View};
 
 /// The prefix of labels that OLM v0 sets on all objects of a package, followed by `PACKAGE.NAMESPACE`.
 const COMPONENT: &str = "operators.coreos.com/";
@@ -22,11 +22,11 @@ pub(super) async fn runs_in_v0(requests: &Requests<'_>, package: &str, csv: &str
         return Ok(Some(one.object_name()));
     }
     let component = format!("{COMPONENT}{package}.");
-    let is_it = |one: &&Csv| {
+    let is_it = |one: &&ClusterServiceVersion| {
         let mut labels = one.metadata.labels.iter().flatten();
         one.metadata.name.as_deref() == Some(csv) || labels.any(|(key, _)| key.starts_with(&component))
     };
-    let csvs: Vec<Csv> = all(requests).await?;
+    let csvs: Vec<ClusterServiceVersion> = all(requests).await?;
     Ok(csvs.iter().find(is_it).map(View::object_name))
 }
 

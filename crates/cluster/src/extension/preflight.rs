@@ -3,28 +3,31 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::objects::{Account, Carried, Extension};
+use super::objects::{Carried, Extension, InstallerAccount};
 use super::{offer, other_olm};
 use crate::request::{ObjectName, Requests};
-use crate::run::preflight::{Right, missing};
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::run::preflight::{NeededRight, missing};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The permissions that a run needs.
-const RIGHTS: [Right; 6] = [
-    ("create", Kind::CLUSTER_CATALOG),
-    ("get", Kind::CLUSTER_CATALOG),
-    ("create", Kind::CLUSTER_EXTENSION),
-    ("get", Kind::CLUSTER_EXTENSION),
-    ("list", Kind::CLUSTER_EXTENSION),
-    ("list", Kind::DEPLOYMENT),
+const RIGHTS: [NeededRight; 6] = [
+    ("create", ResourceKind::CLUSTER_CATALOG),
+    ("get", ResourceKind::CLUSTER_CATALOG),
+    ("create", ResourceKind::CLUSTER_EXTENSION),
+    ("get", ResourceKind::CLUSTER_EXTENSION),
+    ("list", ResourceKind::CLUSTER_EXTENSION),
+    ("list", ResourceKind::DEPLOYMENT),
 ];
-const ROLLBACK_RIGHTS: [Right; 2] = [("delete", Kind::CLUSTER_CATALOG), ("delete", Kind::CLUSTER_EXTENSION)];
-const ACCOUNT: [Right; 2] = [("create", Kind::SERVICE_ACCOUNT), ("create", Kind::CLUSTER_ROLE_BINDING)];
-const ACCOUNT_UNDO: [Right; 2] = [("delete", Kind::SERVICE_ACCOUNT), ("delete", Kind::CLUSTER_ROLE_BINDING)];
-const ROLE: [Right; 1] = [("create", Kind::CLUSTER_ROLE)];
-const ROLE_UNDO: [Right; 1] = [("delete", Kind::CLUSTER_ROLE)];
-const NAMESPACE: [Right; 1] = [("create", Kind::NAMESPACE)];
-const NAMESPACE_UNDO: [Right; 1] = [("delete", Kind::NAMESPACE)];
+const ROLLBACK_RIGHTS: [NeededRight; 2] =
+    [("delete", ResourceKind::CLUSTER_CATALOG), ("delete", ResourceKind::CLUSTER_EXTENSION)];
+const ACCOUNT: [NeededRight; 2] =
+    [("create", ResourceKind::SERVICE_ACCOUNT), ("create", ResourceKind::CLUSTER_ROLE_BINDING)];
+const ACCOUNT_UNDO: [NeededRight; 2] =
+    [("delete", ResourceKind::SERVICE_ACCOUNT), ("delete", ResourceKind::CLUSTER_ROLE_BINDING)];
+const ROLE: [NeededRight; 1] = [("create", ResourceKind::CLUSTER_ROLE)];
+const ROLE_UNDO: [NeededRight; 1] = [("delete", ResourceKind::CLUSTER_ROLE)];
+const NAMESPACE: [NeededRight; 1] = [("create", ResourceKind::NAMESPACE)];
+const NAMESPACE_UNDO: [NeededRight; 1] = [("delete", ResourceKind::NAMESPACE)];
 
 /// Checks the preconditions of an installation with OLM v1, and of its rollback unless `keep` is set: permissions,
 /// the namespace, the kinds of the bundle, and conflicting objects.
@@ -55,12 +58,12 @@ pub async fn check(
     definitions(&requests, extension).await
 }
 
-fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
+fn rights(extension: &Extension, keep: bool) -> Vec<NeededRight> {
     let mut needed = vec![&RIGHTS[..], &ROLLBACK_RIGHTS];
-    if extension.account != Account::None {
+    if extension.account != InstallerAccount::None {
         needed.extend([&ACCOUNT[..], &ACCOUNT_UNDO]);
     }
-    if matches!(extension.account, Account::Derived(_)) {
+    if matches!(extension.account, InstallerAccount::Derived(_)) {
         needed.extend([&ROLE[..], &ROLE_UNDO]);
     }
     if extension.create_namespace {
@@ -68,7 +71,7 @@ fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
     }
     let mut rights = needed.concat();
     if extension.adopt_crds {
-        rights.extend([("get", Kind::CRD), ("update", Kind::CRD)]);
+        rights.extend([("get", ResourceKind::CRD), ("update", ResourceKind::CRD)]);
     }
     rights.retain(|(verb, _)| !keep || *verb != "delete");
     rights
@@ -76,7 +79,7 @@ fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
 
 async fn namespace(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let namespace = &extension.namespace;
-    match requests.metadata(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
+    match requests.metadata(&ObjectName::new(ResourceKind::NAMESPACE, "", namespace)).await {
         Ok(None) if !extension.create_namespace => Err(Error::refused(format!(
             "namespace {namespace:?} does not exist: create it first, or add --create-namespace"
         ))),
@@ -98,7 +101,7 @@ async fn check_conflicts(requests: &Requests<'_>, extension: &Extension) -> Resu
         Carried { image: String::new(), registry: String::new(), index_image: String::new(), items: Vec::new() };
     for (kind, object) in extension.objects(&nothing) {
         let name = ObjectName::of(kind, &object);
-        if kind == Kind::NAMESPACE {
+        if kind == ResourceKind::NAMESPACE {
             continue;
         }
         match requests.metadata(&name).await {
@@ -142,7 +145,7 @@ async fn check_kinds(requests: &Requests<'_>, extension: &Extension) -> Result<(
 async fn definitions(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let mut there = Vec::new();
     for name in &extension.definitions {
-        let crd = ObjectName::new(Kind::CRD, "", name);
+        let crd = ObjectName::new(ResourceKind::CRD, "", name);
         match requests.metadata(&crd).await {
             Ok(None) => {}
             Ok(Some(_)) => there.push(crd.to_string()),

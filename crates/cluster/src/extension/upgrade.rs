@@ -5,24 +5,24 @@ use std::time::Instant;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::objects::{self, Account, Carried, REGISTRY};
+use super::objects::{self, Carried, InstallerAccount, REGISTRY};
 use super::{other_olm, wait};
 use crate::cluster_catalog::NAME_LABEL;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
 use crate::run::names::RUN_LABEL;
 use crate::run::objects::{INDEX_IMAGE, injected};
-use crate::run::pod::Item;
-use crate::run::preflight::{Right, missing};
+use crate::run::pod::IndexItem;
+use crate::run::preflight::{NeededRight, missing};
 use crate::views::{
     ClusterCatalog, ClusterCatalogStatus, ClusterExtension, ClusterExtensionStatus, ClusterRole, View, annotation,
     described, label,
 };
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// An operator that a run installed with OLM v1.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct InstalledExtension {
     extension: ClusterExtension,
     catalog: ClusterCatalog,
     /// The name of the ClusterExtension.
@@ -32,7 +32,7 @@ pub struct Found {
     /// The namespace that it watches; `None` means all.
     pub watch_namespace: Option<String>,
     /// The bundles added to the index image.
-    pub items: Vec<Item>,
+    pub items: Vec<IndexItem>,
     /// The index image.
     pub index_image: String,
     /// The pushed name of the catalog image.
@@ -43,27 +43,27 @@ pub struct Found {
 #[derive(Debug, Clone)]
 pub struct Upgrade {
     /// The installed operator.
-    pub found: Found,
+    pub found: InstalledExtension,
     /// The name of the new bundle.
     pub bundle: String,
     /// Its version.
     pub version: String,
     /// The additional permissions that the new version needs.
-    pub account: Account,
+    pub account: InstallerAccount,
     /// The catalog with the new bundle.
     pub carried: Carried,
     /// Whether to disable OLM's CRD upgrade safety check.
     pub ignore_crd_safety: bool,
 }
 
-const RIGHTS: [Right; 7] = [
-    ("list", Kind::CLUSTER_EXTENSION),
-    ("get", Kind::CLUSTER_EXTENSION),
-    ("update", Kind::CLUSTER_EXTENSION),
-    ("get", Kind::CLUSTER_CATALOG),
-    ("update", Kind::CLUSTER_CATALOG),
-    ("get", Kind::CRD),
-    ("list", Kind::DEPLOYMENT),
+const RIGHTS: [NeededRight; 7] = [
+    ("list", ResourceKind::CLUSTER_EXTENSION),
+    ("get", ResourceKind::CLUSTER_EXTENSION),
+    ("update", ResourceKind::CLUSTER_EXTENSION),
+    ("get", ResourceKind::CLUSTER_CATALOG),
+    ("update", ResourceKind::CLUSTER_CATALOG),
+    ("get", ResourceKind::CRD),
+    ("list", ResourceKind::DEPLOYMENT),
 ];
 
 impl Upgrade {
@@ -92,7 +92,12 @@ impl Upgrade {
 ///
 /// # Errors
 /// Fails if there is none, or `run bundle` did not create it or its catalog.
-pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: &dyn Watcher) -> Result<Found, Error> {
+pub async fn find(
+    cluster: &Cluster,
+    package: &str,
+    deadline: Instant,
+    watcher: &dyn Watcher,
+) -> Result<InstalledExtension, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     let missing = missing(&requests, &cluster.namespace, &RIGHTS).await?;
     if !missing.is_empty() {
@@ -106,7 +111,7 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
     let selector = extension.spec.source.catalog.selector.as_ref();
     let catalog: Option<ClusterCatalog> = match selector.and_then(|selector| selector.match_labels.get(NAME_LABEL)) {
         Some(selected) if !selected.is_empty() => {
-            requests.read(&ObjectName::new(Kind::CLUSTER_CATALOG, "", selected)).await?
+            requests.read(&ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", selected)).await?
         }
         _ => None,
     };
@@ -120,7 +125,7 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
     watcher.done(&format!("Found {name} and {}", catalog.object_name()));
     let annotation = |key: &str| annotation(&catalog.metadata, key).to_owned();
     let watched = extension.spec.config.as_ref().and_then(|config| config.inline.watch_namespace.clone());
-    Ok(Found {
+    Ok(InstalledExtension {
         name: name.name,
         namespace: extension.spec.namespace.clone(),
         watch_namespace: watched,
@@ -145,7 +150,7 @@ pub async fn definitions(
     let requests = Requests::new(cluster, watcher, deadline);
     let mut found = Vec::new();
     for name in names {
-        found.extend(requests.get(&ObjectName::new(Kind::CRD, "", name)).await?);
+        found.extend(requests.get(&ObjectName::new(ResourceKind::CRD, "", name)).await?);
     }
     Ok(found)
 }
@@ -187,9 +192,9 @@ pub async fn upgrade(
 
 /// Adds the permissions of the new version to the installer account.
 async fn extend_permissions(requests: &Requests<'_>, ledger: &Ledger, plan: &Upgrade) -> Result<(), Error> {
-    let Account::Derived(rules) = &plan.account else { return Ok(()) };
+    let InstallerAccount::Derived(rules) = &plan.account else { return Ok(()) };
     let account = plan.found.extension.spec.service_account.as_ref().map_or("", |account| account.name.as_str());
-    let role = ObjectName::new(Kind::CLUSTER_ROLE, "", account);
+    let role = ObjectName::new(ResourceKind::CLUSTER_ROLE, "", account);
     let is_ours = |role: ObjectMeta| label(&role, RUN_LABEL).is_some();
     if !requests.metadata(&role).await?.is_some_and(is_ours) {
         return Ok(());

@@ -7,7 +7,7 @@ use crate::request::{ObjectName, Requests};
 use crate::run::wait::explain_deployment;
 use crate::views::{Certificate, ClusterExtension, Condition, Deployment, View, condition};
 use crate::watch::Watch;
-use crate::{Error, Kind, cluster_catalog, words};
+use crate::{Error, ResourceKind, cluster_catalog, words};
 
 /// The reasons of operator-controller that are permanent failures.
 const PERMANENT: [&str; 3] = ["Blocked", "InvalidConfiguration", "ProgressDeadlineExceeded"];
@@ -27,7 +27,7 @@ pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &ObjectName, 
     let mut watch = Watch::objects(requests, &[extension]);
     loop {
         let there: ClusterExtension = requests.read(extension).await?.ok_or_else(|| failed("it was deleted".into()))?;
-        let state = State::of(&there);
+        let state = ExtensionConditions::of(&there);
         if state.has_installed(bundle) {
             requests.watcher.state(&extension.to_string(), "");
             return Ok(());
@@ -43,19 +43,19 @@ pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &ObjectName, 
 }
 
 /// The conditions of a ClusterExtension for its current generation.
-struct State<'a> {
+struct ExtensionConditions<'a> {
     installed: Option<&'a Condition>,
     progressing: Option<&'a Condition>,
     bundle: &'a str,
 }
 
-impl State<'_> {
-    fn of(there: &ClusterExtension) -> State<'_> {
+impl ExtensionConditions<'_> {
+    fn of(there: &ClusterExtension) -> ExtensionConditions<'_> {
         let generation = there.metadata.generation.unwrap_or_default();
         let is_current = |one: &&Condition| one.observed_generation.unwrap_or(generation) >= generation;
         let condition = |kind: &str| condition(&there.status.conditions, kind).filter(is_current);
         let bundle = there.status.install.as_ref().map_or("", |install| install.bundle.name.as_str());
-        State { installed: condition("Installed"), progressing: condition("Progressing"), bundle }
+        ExtensionConditions { installed: condition("Installed"), progressing: condition("Progressing"), bundle }
     }
 
     fn has_installed(&self, bundle: &str) -> bool {
@@ -77,7 +77,7 @@ impl State<'_> {
 
 /// Returns whether OLM v1 has applied a bundle, according to the ClusterExtension.
 pub(super) fn has_bundle(extension: &ClusterExtension, bundle: &str) -> bool {
-    State::of(extension).bundle == bundle
+    ExtensionConditions::of(extension).bundle == bundle
 }
 
 /// Waits until all deployments of a ClusterExtension are available, which OLM v1 does not.
@@ -87,9 +87,9 @@ pub(super) async fn for_deployments(
     namespace: &str,
 ) -> Result<(), Error> {
     // The ClusterExtension is cluster-scoped; its deployments are in this namespace.
-    let place = ObjectName::new(Kind::CLUSTER_EXTENSION, namespace, &extension.name);
+    let place = ObjectName::new(ResourceKind::CLUSTER_EXTENSION, namespace, &extension.name);
     let labels = owned_by(&extension.name);
-    let mut watch = Watch::with_labels(requests, &place, Kind::DEPLOYMENT, std::slice::from_ref(&labels));
+    let mut watch = Watch::with_labels(requests, &place, ResourceKind::DEPLOYMENT, std::slice::from_ref(&labels));
     let selector = ListParams::default().labels(&labels);
     loop {
         let deployments: Vec<Deployment> = requests.list(namespace, &selector).await?;
@@ -150,14 +150,14 @@ mod tests {
             }}))
             .unwrap()
         };
-        assert!(State::of(&extension(2, "Succeeded", "foo.v2")).has_installed("foo.v2"));
-        assert!(!State::of(&extension(1, "Succeeded", "foo.v2")).has_installed("foo.v2"));
-        assert!(!State::of(&extension(2, "Succeeded", "foo.v1")).has_installed("foo.v2"));
+        assert!(ExtensionConditions::of(&extension(2, "Succeeded", "foo.v2")).has_installed("foo.v2"));
+        assert!(!ExtensionConditions::of(&extension(1, "Succeeded", "foo.v2")).has_installed("foo.v2"));
+        assert!(!ExtensionConditions::of(&extension(2, "Succeeded", "foo.v1")).has_installed("foo.v2"));
         let retrying = extension(2, "Retrying", "foo.v1");
-        assert!(!State::of(&retrying).is_permanent());
-        assert_eq!(State::of(&retrying).problem(), "Retrying: m");
-        assert!(State::of(&extension(2, "InvalidConfiguration", "")).is_permanent());
-        assert!(!State::of(&extension(1, "Blocked", "")).is_permanent());
+        assert!(!ExtensionConditions::of(&retrying).is_permanent());
+        assert_eq!(ExtensionConditions::of(&retrying).problem(), "Retrying: m");
+        assert!(ExtensionConditions::of(&extension(2, "InvalidConfiguration", "")).is_permanent());
+        assert!(!ExtensionConditions::of(&extension(1, "Blocked", "")).is_permanent());
         assert!(has_bundle(&retrying, "foo.v1"));
     }
 }

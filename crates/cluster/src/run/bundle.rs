@@ -6,18 +6,18 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::carry;
-use super::facts::Facts;
+use super::facts::CsvFacts;
 use super::install_mode::Targets;
-use super::objects::{self, Served};
+use super::objects::{self, PodConnection};
 use super::planned::{self, Planned};
-use super::pod::{Content, Item, PodSettings, config_map_name};
-use super::preflight::{self, Right};
+use super::pod::{CatalogPodContent, IndexItem, PodSettings, config_map_name};
+use super::preflight::{self, NeededRight};
 use super::wait::{self, WaitContext};
 use super::{names, operator_group, pod};
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
 use crate::views::{CatalogSource, InstallPlan, View, decode};
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The content of the registry pod of a run.
 #[derive(Debug, Clone)]
@@ -25,13 +25,13 @@ pub struct Serving {
     /// The image of the new bundle.
     pub bundle_image: String,
     /// All bundles added to the index, the new one last.
-    pub items: Vec<Item>,
+    pub items: Vec<IndexItem>,
     /// The base index image.
     pub index_image: String,
     /// Whether that was a database, migrated to a file-based catalog.
     pub migrated: bool,
     /// The catalog.
-    pub content: Content,
+    pub content: CatalogPodContent,
     /// The settings of the pod.
     pub settings: PodSettings,
 }
@@ -40,7 +40,7 @@ pub struct Serving {
 #[derive(Debug, Clone)]
 pub struct BundlePlan {
     /// The facts of the bundle.
-    pub facts: Facts,
+    pub facts: CsvFacts,
     /// Its channel.
     pub channel: String,
     /// The namespaces to watch.
@@ -57,7 +57,7 @@ impl BundlePlan {
         let settings = &serving.settings;
         let catalog = objects::catalog_source(namespace, package, &settings.pull_secret, settings.security);
         let mut all = vec![json!(catalog)];
-        if let Content::ConfigMaps { parts, .. } = &serving.content {
+        if let CatalogPodContent::ConfigMaps { parts, .. } = &serving.content {
             let map = |(index, part): (usize, &Vec<u8>)| {
                 objects::config_map(namespace, &config_map_name(&source, index + 1), part)
             };
@@ -71,30 +71,30 @@ impl BundlePlan {
     }
 }
 
-const RIGHTS: [Right; 14] = [
-    ("create", Kind::CATALOG_SOURCE),
-    ("get", Kind::CATALOG_SOURCE),
-    ("update", Kind::CATALOG_SOURCE),
-    ("create", Kind::CONFIG_MAP),
-    ("list", Kind::CONFIG_MAP),
-    ("create", Kind::POD),
-    ("get", Kind::POD),
-    ("list", Kind::OPERATOR_GROUP),
-    ("create", Kind::SUBSCRIPTION),
-    ("get", Kind::SUBSCRIPTION),
-    ("list", Kind::SUBSCRIPTION),
-    ("get", Kind::INSTALL_PLAN),
-    ("update", Kind::INSTALL_PLAN),
-    ("get", Kind::CSV),
+const RIGHTS: [NeededRight; 14] = [
+    ("create", ResourceKind::CATALOG_SOURCE),
+    ("get", ResourceKind::CATALOG_SOURCE),
+    ("update", ResourceKind::CATALOG_SOURCE),
+    ("create", ResourceKind::CONFIG_MAP),
+    ("list", ResourceKind::CONFIG_MAP),
+    ("create", ResourceKind::POD),
+    ("get", ResourceKind::POD),
+    ("list", ResourceKind::OPERATOR_GROUP),
+    ("create", ResourceKind::SUBSCRIPTION),
+    ("get", ResourceKind::SUBSCRIPTION),
+    ("list", ResourceKind::SUBSCRIPTION),
+    ("get", ResourceKind::INSTALL_PLAN),
+    ("update", ResourceKind::INSTALL_PLAN),
+    ("get", ResourceKind::CSV),
 ];
 /// The permissions for a rollback.
-const ROLLBACK_RIGHTS: [Right; 6] = [
-    ("delete", Kind::CATALOG_SOURCE),
-    ("delete", Kind::CONFIG_MAP),
-    ("delete", Kind::POD),
-    ("delete", Kind::SUBSCRIPTION),
-    ("delete", Kind::INSTALL_PLAN),
-    ("delete", Kind::CSV),
+const ROLLBACK_RIGHTS: [NeededRight; 6] = [
+    ("delete", ResourceKind::CATALOG_SOURCE),
+    ("delete", ResourceKind::CONFIG_MAP),
+    ("delete", ResourceKind::POD),
+    ("delete", ResourceKind::SUBSCRIPTION),
+    ("delete", ResourceKind::INSTALL_PLAN),
+    ("delete", ResourceKind::CSV),
 ];
 
 /// Checks the preconditions of a run, and of its rollback unless `keep` is set: the namespace, OLM, permissions, and
@@ -104,7 +104,7 @@ const ROLLBACK_RIGHTS: [Right; 6] = [
 /// Fails with all missing permissions or the conflict. Nothing is changed.
 pub async fn check(
     cluster: &Cluster,
-    facts: &Facts,
+    facts: &CsvFacts,
     targets: &Targets,
     keep: bool,
     deadline: Instant,
@@ -112,7 +112,7 @@ pub async fn check(
 ) -> Result<(), Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     let namespace = cluster.namespace.as_str();
-    let undo: &[Right] = if keep { &[] } else { &ROLLBACK_RIGHTS };
+    let undo: &[NeededRight] = if keep { &[] } else { &ROLLBACK_RIGHTS };
     preflight::check(&requests, namespace, &[&RIGHTS, undo].concat()).await?;
     if let Some(other) = crate::extension::runs_in_v1(&requests, &facts.package).await? {
         return Err(Error::refused(format!(
@@ -122,11 +122,14 @@ pub async fn check(
     }
     let group = preflight::check_conflicts(&requests, namespace, &facts.package, &facts.csv, targets).await?;
     if group.is_some() {
-        let rights: &[Right] = &[("create", Kind::OPERATOR_GROUP), ("delete", Kind::OPERATOR_GROUP)];
+        let rights: &[NeededRight] =
+            &[("create", ResourceKind::OPERATOR_GROUP), ("delete", ResourceKind::OPERATOR_GROUP)];
         preflight::check(&requests, namespace, if keep { &rights[..1] } else { rights }).await?;
     }
     if !keep && !facts.owned_crds.is_empty() {
-        let missing = preflight::missing(&requests, namespace, &[("get", Kind::CRD), ("delete", Kind::CRD)]).await?;
+        let missing =
+            preflight::missing(&requests, namespace, &[("get", ResourceKind::CRD), ("delete", ResourceKind::CRD)])
+                .await?;
         if !missing.is_empty() {
             watcher.warn(&format!(
                 "not allowed: {}; CRDs that OLM creates for the bundle remain if the run fails",
@@ -157,11 +160,11 @@ pub async fn run(
     // Created first, so that it can own the other objects.
     let source = objects::catalog_source(namespace, &facts.package, &settings.pull_secret, settings.security);
     let creating = |what: &'static str| move |error: Error| Error::refused(format!("error creating {what}: {error}"));
-    let source = ledger.create(requests, Kind::CATALOG_SOURCE, json!(source), None).await;
+    let source = ledger.create(requests, ResourceKind::CATALOG_SOURCE, json!(source), None).await;
     let source: CatalogSource = decode(source.map_err(creating("catalog source"))?)?;
     let source_name = source.object_name();
     let (pod, ip) = carry::serve(requests, ledger, &source, serving).await?;
-    let served = Served {
+    let served = PodConnection {
         ip: &ip,
         pod: &pod.name,
         index_image: &serving.index_image,
@@ -174,13 +177,13 @@ pub async fn run(
 
     let groups = requests.list(namespace, &ListParams::default()).await?;
     if let Some(group) = operator_group::decide(&groups, &plan.targets, namespace)? {
-        ledger.create(requests, Kind::OPERATOR_GROUP, group, None).await.map_err(creating("operator group"))?;
+        ledger.create(requests, ResourceKind::OPERATOR_GROUP, group, None).await.map_err(creating("operator group"))?;
         watcher.done(&format!("OperatorGroup \"{}\" created", names::OPERATOR_GROUP));
     }
 
     let subscription = objects::subscription(namespace, &facts.package, &plan.channel, &facts.csv);
-    let subscription_name = ObjectName::of(Kind::SUBSCRIPTION, &subscription);
-    ledger.create(requests, Kind::SUBSCRIPTION, subscription, None).await.map_err(creating("subscription"))?;
+    let subscription_name = ObjectName::of(ResourceKind::SUBSCRIPTION, &subscription);
+    ledger.create(requests, ResourceKind::SUBSCRIPTION, subscription, None).await.map_err(creating("subscription"))?;
     watcher.done(&format!("Created Subscription: {}", subscription_name.name));
 
     let context = WaitContext {
@@ -213,7 +216,7 @@ pub(crate) async fn install(
 ) -> Result<Planned, Error> {
     let plan = wait::for_install_plan(requests, context, previous).await?;
     let namespace = &context.subscription.namespace;
-    let plan = ObjectName::new(Kind::INSTALL_PLAN, namespace, &plan);
+    let plan = ObjectName::new(ResourceKind::INSTALL_PLAN, namespace, &plan);
     let there: Option<InstallPlan> = requests.read(&plan).await?;
     let there = there.ok_or_else(|| Error::refused(format!("error getting install plan: {plan} is gone")))?;
     let others = wait::others(&there, csv);
@@ -234,7 +237,7 @@ pub(crate) async fn install(
     drop(sent);
     let subscription = &context.subscription.name;
     requests.watcher.done(&format!("Approved InstallPlan {} for the Subscription: {subscription}", plan.name));
-    wait::for_csv(requests, &ObjectName::new(Kind::CSV, namespace, csv), &plan).await?;
+    wait::for_csv(requests, &ObjectName::new(ResourceKind::CSV, namespace, csv), &plan).await?;
     wait::for_plan(requests, &plan).await?;
     Ok(planned)
 }

@@ -10,17 +10,17 @@ use super::carry::{clear, deleted};
 use super::facts::owned_crds;
 use super::names::{self, FIELD_MANAGER, RUN_LABEL};
 use super::planned::{self, InUse, is_by_plan, is_only_for, own_steps, recorded};
-use super::preflight::{self, Right};
+use super::preflight::{self, NeededRight};
 use super::recreated::Recreated;
 use super::wait;
 use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests};
-use crate::views::{CatalogSource, Csv, InstallPlan, Subscription, View, is_owned, label};
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::views::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, View, is_owned, label};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// What to remove.
 #[derive(Debug, Clone)]
-pub struct Cleanup {
+pub struct RunCleanup {
     /// The package.
     pub package: String,
     /// Whether to delete the operator's CRDs and all their objects.
@@ -34,7 +34,7 @@ pub struct Cleanup {
 /// The objects of a package.
 struct PackageObjects {
     subscription: Option<Subscription>,
-    csvs: Vec<Csv>,
+    csvs: Vec<ClusterServiceVersion>,
     source: Option<CatalogSource>,
     /// Whether `run bundle` installed it.
     ours: bool,
@@ -43,12 +43,12 @@ struct PackageObjects {
     plans: Vec<ObjectName>,
 }
 
-const RIGHTS: [Right; 5] = [
-    ("delete", Kind::SUBSCRIPTION),
-    ("delete", Kind::CSV),
-    ("delete", Kind::CATALOG_SOURCE),
-    ("delete", Kind::POD),
-    ("delete", Kind::CONFIG_MAP),
+const RIGHTS: [NeededRight; 5] = [
+    ("delete", ResourceKind::SUBSCRIPTION),
+    ("delete", ResourceKind::CSV),
+    ("delete", ResourceKind::CATALOG_SOURCE),
+    ("delete", ResourceKind::POD),
+    ("delete", ResourceKind::CONFIG_MAP),
 ];
 
 /// Removes an operator; returns whether there was anything to remove.
@@ -58,7 +58,7 @@ const RIGHTS: [Right; 5] = [
 /// deadline.
 pub async fn cleanup(
     cluster: &Cluster,
-    options: &Cleanup,
+    options: &RunCleanup,
     deadline: Instant,
     watcher: &dyn Watcher,
 ) -> Result<bool, Error> {
@@ -86,13 +86,13 @@ pub async fn cleanup(
         found = find(requests, options).await?;
     }
     remove_all(requests, &found, options, settled).await?;
-    let rest = requests.list_metadata(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
+    let rest = requests.list_metadata(ResourceKind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     let gone = |one: &ObjectMeta| {
-        let named = ObjectName::named(Kind::SUBSCRIPTION, one);
+        let named = ObjectName::named(ResourceKind::SUBSCRIPTION, one);
         found.subscription.as_ref().and_then(|removed| removed.metadata.uid.as_ref()) == one.uid.as_ref()
             || found.created.iter().any(|(object, _)| *object == named)
     };
-    let group = ObjectName::new(Kind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
+    let group = ObjectName::new(ResourceKind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
     match options.operator_groups && rest.iter().all(gone) {
         true => {
             if let Some(there) = requests.metadata(&group).await? {
@@ -115,7 +115,7 @@ fn listed(found: &PackageObjects) -> Vec<String> {
 async fn remove_all(
     requests: &Requests<'_>,
     found: &PackageObjects,
-    options: &Cleanup,
+    options: &RunCleanup,
     settled: bool,
 ) -> Result<(), Error> {
     let watcher = requests.watcher;
@@ -125,7 +125,7 @@ async fn remove_all(
         remove(requests, &subscription.object_name(), &subscription.metadata, false).await?;
     }
     let (definitions, others): (Vec<_>, Vec<_>) =
-        found.created.iter().cloned().partition(|(object, _)| object.kind == Kind::CRD);
+        found.created.iter().cloned().partition(|(object, _)| object.kind == ResourceKind::CRD);
     planned::remove(requests, &others, InUse::Removed, &[], &mut outcome, &done).await?;
     let going: Vec<ObjectName> = found.csvs.iter().map(View::object_name).chain(found.plans.clone()).collect();
     match options.crds && !definitions.is_empty() {
@@ -158,12 +158,12 @@ async fn remove_all(
 }
 
 /// Returns the objects that OLM may create again from a plan that it has not completed long ago.
-fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'a Cleanup) -> Recreated<'a> {
+fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'a RunCleanup) -> Recreated<'a> {
     let namespace = requests.cluster.namespace.as_str();
     let csvs = found.csvs.iter().map(|csv| (csv.object_name(), csv.metadata.uid.clone()));
     let removed = |object: &ObjectName| match object.kind {
-        Kind::SUBSCRIPTION => true,
-        Kind::CRD => options.crds,
+        ResourceKind::SUBSCRIPTION => true,
+        ResourceKind::CRD => options.crds,
         _ => false,
     };
     let created = found.created.iter().filter(|(object, _)| removed(object));
@@ -177,7 +177,7 @@ fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'
 }
 
 /// Finds all objects of a package.
-async fn find(requests: &Requests<'_>, options: &Cleanup) -> Result<PackageObjects, Error> {
+async fn find(requests: &Requests<'_>, options: &RunCleanup) -> Result<PackageObjects, Error> {
     let (namespace, package) = (requests.cluster.namespace.as_str(), options.package.as_str());
     let subscriptions: Vec<Subscription> = requests.list(namespace, &ListParams::default()).await?;
     let subscription = subscriptions.into_iter().find(|one| one.spec.name == package);
@@ -221,9 +221,9 @@ async fn add_created_by_run(
     let start = found.subscription.as_ref().map(|run| created_at(&run.metadata));
     let since = |there: &ObjectMeta| start.is_none_or(|start| created_at(there) > start);
     add_owned_crds(requests, found, |there| is_only_for(there, &versions) && since(there)).await?;
-    let csvs: Vec<_> = found.created.extract_if(.., |(object, _)| object.kind == Kind::CSV).collect();
+    let csvs: Vec<_> = found.created.extract_if(.., |(object, _)| object.kind == ResourceKind::CSV).collect();
     for (object, made) in &csvs {
-        let there: Option<Csv> = requests.read(object).await?;
+        let there: Option<ClusterServiceVersion> = requests.read(object).await?;
         let there = there.filter(|there| there.metadata.uid.as_ref() == Some(made));
         found.csvs.extend(there.filter(|there| found.csvs.iter().all(|csv| csv.metadata.uid != there.metadata.uid)));
     }
@@ -237,7 +237,7 @@ async fn add_owned_crds(
     matches: impl Fn(&ObjectMeta) -> bool,
 ) -> Result<(), Error> {
     for name in found.csvs.iter().flat_map(|csv| owned_crds(&csv.spec)) {
-        let crd = ObjectName::new(Kind::CRD, "", &name);
+        let crd = ObjectName::new(ResourceKind::CRD, "", &name);
         let there = requests.metadata(&crd).await?.filter(&matches);
         if let Some(uid) = there.and_then(|there| there.uid)
             && !found.created.iter().any(|(object, _)| *object == crd)
@@ -248,7 +248,7 @@ async fn add_owned_crds(
     Ok(())
 }
 
-fn version(namespace: &str, csv: &Csv) -> String {
+fn version(namespace: &str, csv: &ClusterServiceVersion) -> String {
     format!("{namespace}/{}", csv.metadata.name.as_deref().unwrap_or_default())
 }
 
@@ -257,7 +257,7 @@ async fn add_created(
     requests: &Requests<'_>,
     plan: &InstallPlan,
     all: &[InstallPlan],
-    csvs: &[Csv],
+    csvs: &[ClusterServiceVersion],
     created: &mut Vec<(ObjectName, String)>,
 ) -> Result<(), Error> {
     let names: Vec<&str> = csvs.iter().filter_map(|csv| csv.metadata.name.as_deref()).collect();
@@ -289,9 +289,9 @@ async fn find_csvs(
     requests: &Requests<'_>,
     subscription: Option<&Subscription>,
     package: &str,
-) -> Result<Vec<Csv>, Error> {
+) -> Result<Vec<ClusterServiceVersion>, Error> {
     let namespace = requests.cluster.namespace.as_str();
-    let mut found: Vec<Csv> = Vec::new();
+    let mut found: Vec<ClusterServiceVersion> = Vec::new();
     let label = format!("{package}.{namespace}");
     if label.len() <= 63 {
         let selector = ListParams::default().labels(&format!("operators.coreos.com/{label},!olm.copiedFrom"));
@@ -300,7 +300,7 @@ async fn find_csvs(
     let named = subscription.into_iter().flat_map(|one| [&one.status.installed_csv, &one.status.current_csv]);
     for name in named.filter(|name| !name.is_empty()) {
         if found.iter().all(|csv| csv.metadata.name.as_ref() != Some(name)) {
-            found.extend(requests.read(&ObjectName::new(Kind::CSV, namespace, name)).await?);
+            found.extend(requests.read(&ObjectName::new(ResourceKind::CSV, namespace, name)).await?);
         }
     }
     Ok(found)
@@ -314,9 +314,11 @@ async fn find_source(
 ) -> Result<Option<CatalogSource>, Error> {
     let namespace = requests.cluster.namespace.as_str();
     let source = match subscription.map(|one| (one.spec.source.as_str(), one.spec.source_namespace.as_str())) {
-        None | Some(("", _)) => ObjectName::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package)),
-        Some((name, "")) => ObjectName::new(Kind::CATALOG_SOURCE, namespace, name),
-        Some((name, namespace)) => ObjectName::new(Kind::CATALOG_SOURCE, namespace, name),
+        None | Some(("", _)) => {
+            ObjectName::new(ResourceKind::CATALOG_SOURCE, namespace, &names::catalog_source(package))
+        }
+        Some((name, "")) => ObjectName::new(ResourceKind::CATALOG_SOURCE, namespace, name),
+        Some((name, namespace)) => ObjectName::new(ResourceKind::CATALOG_SOURCE, namespace, name),
     };
     requests.read(&source).await
 }

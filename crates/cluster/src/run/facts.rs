@@ -6,7 +6,7 @@ use crate::views::{CsvSpec, Named};
 
 /// The facts from the CSV of a bundle.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct CsvFacts {
     /// The package.
     pub package: String,
     /// The name of the CSV.
@@ -19,12 +19,12 @@ pub struct Facts {
     pub owned_crds: Vec<String>,
 }
 
-impl Facts {
+impl CsvFacts {
     /// Reads the facts from the JSON of a CSV.
     ///
     /// # Errors
     /// Fails if the text is not JSON, or a field has the wrong type.
-    pub fn read(package: &str, channels: &[String], csv: &str) -> Result<Facts, serde_json::Error> {
+    pub fn read(package: &str, channels: &[String], csv: &str) -> Result<CsvFacts, serde_json::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct BundleCsv {
@@ -32,7 +32,7 @@ impl Facts {
             spec: CsvSpec,
         }
         let csv: BundleCsv = serde_json::from_str(csv)?;
-        Ok(Facts {
+        Ok(CsvFacts {
             package: package.to_owned(),
             csv: csv.metadata.name,
             channels: channels.to_vec(),

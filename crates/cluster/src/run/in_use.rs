@@ -4,8 +4,8 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::ApiResource;
 
 use crate::request::{ObjectName, Requests};
-use crate::views::{Csv, Definition, InstallPlan, View, label};
-use crate::{Error, Kind};
+use crate::views::{ClusterServiceVersion, Definition, InstallPlan, View, label};
+use crate::{Error, ResourceKind};
 
 /// Returns why a CRD must stay; `None` if it can be deleted.
 ///
@@ -19,13 +19,13 @@ pub(crate) async fn reason_to_keep(
 ) -> Result<Option<String>, Error> {
     let name = crd.name.as_str();
     let unknown = |error: &Error| format!("it is kept, because opm cannot check whether others need it: {error}");
-    let csvs: Vec<Csv> = match requests.list_everywhere().await {
+    let csvs: Vec<ClusterServiceVersion> = match requests.list_everywhere().await {
         Ok(csvs) => csvs,
         Err(error) if error.is_forbidden() => return Ok(Some(unknown(&error))),
         Err(error) => return Err(error),
     };
-    let is_copy = |csv: &Csv| label(&csv.metadata, "olm.copiedFrom").is_some();
-    let needs = |csv: &&Csv| is_other(*csv, except) && !is_copy(csv) && names(csv, name);
+    let is_copy = |csv: &ClusterServiceVersion| label(&csv.metadata, "olm.copiedFrom").is_some();
+    let needs = |csv: &&ClusterServiceVersion| is_other(*csv, except) && !is_copy(csv) && names(csv, name);
     if let Some(csv) = csvs.iter().find(needs) {
         return Ok(Some(format!("it is kept, because {} needs it", csv.object_name())));
     }
@@ -57,14 +57,14 @@ fn is_other<K: View>(object: &K, except: &[ObjectName]) -> bool {
 }
 
 /// Returns whether a CSV owns or requires a CRD.
-fn names(csv: &Csv, crd: &str) -> bool {
+fn names(csv: &ClusterServiceVersion, crd: &str) -> bool {
     let definitions = &csv.spec.definitions;
     definitions.owned.iter().chain(&definitions.required).any(|one| one.name == crd)
 }
 
 /// Returns whether a plan creates a CRD.
 fn creates(plan: &InstallPlan, crd: &str) -> bool {
-    plan.status.plan.iter().any(|step| step.resource.kind == Kind::CRD.kind && step.resource.name == crd)
+    plan.status.plan.iter().any(|step| step.resource.kind == ResourceKind::CRD.kind && step.resource.name == crd)
 }
 
 /// Returns an object of a CRD, if there is one.

@@ -23,6 +23,6 @@ mod upgrade;
 pub(crate) mod wait;
 
 pub use bundle::{BundlePlan, Serving, check, run};
-pub use cleanup::{Cleanup, cleanup};
-pub use facts::Facts;
+pub use cleanup::{RunCleanup, cleanup};
+pub use facts::CsvFacts;
 pub use upgrade::{Installed, UpgradePlan, find, upgrade};

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::names::{self, FIELD_MANAGER, PORT};
-use super::pod::{Item, KEY, Security};
-use crate::Kind;
+use super::pod::{IndexItem, KEY, Security};
+use crate::ResourceKind;
 use crate::catalog_source::{CatalogSpec, PodConfig};
 use crate::views::{CatalogSource, annotate};
 
@@ -39,7 +39,7 @@ pub(crate) fn catalog_source(namespace: &str, package: &str, pull_secret: &str, 
 
 /// The connection of a CatalogSource to its running pod.
 #[derive(Debug, Clone)]
-pub(crate) struct Served<'a> {
+pub(crate) struct PodConnection<'a> {
     /// The address of the pod.
     pub(crate) ip: &'a str,
     /// Its name.
@@ -47,7 +47,7 @@ pub(crate) struct Served<'a> {
     /// The index image.
     pub(crate) index_image: &'a str,
     /// The added bundles.
-    pub(crate) items: &'a [Item],
+    pub(crate) items: &'a [IndexItem],
     /// Whether the index was a database, migrated to a file-based catalog.
     pub(crate) migrated: bool,
     /// The pull secret; may be empty.
@@ -55,7 +55,7 @@ pub(crate) struct Served<'a> {
 }
 
 /// Connects a CatalogSource to its pod.
-pub(crate) fn connect(catalog_source: &mut CatalogSource, served: &Served<'_>) {
+pub(crate) fn connect(catalog_source: &mut CatalogSource, served: &PodConnection<'_>) {
     let metadata = &mut catalog_source.metadata;
     annotate(metadata, INDEX_IMAGE, served.index_image);
     annotate(metadata, INJECTED_BUNDLES, injected_text(served.items));
@@ -73,7 +73,7 @@ pub(crate) fn connect(catalog_source: &mut CatalogSource, served: &Served<'_>) {
 }
 
 /// Returns the annotation with the added bundles.
-pub(crate) fn injected_text(items: &[Item]) -> String {
+pub(crate) fn injected_text(items: &[IndexItem]) -> String {
     let items = items.iter().map(|item| json!({"imageTag": item.image, "mode": item.mode}));
     Value::Array(items.collect()).to_string()
 }
@@ -92,7 +92,7 @@ pub struct InjectedError(String);
 ///
 /// # Errors
 /// Fails if the annotation has another form than opm writes.
-pub(crate) fn injected(catalog: &ObjectMeta) -> Result<Vec<Item>, InjectedError> {
+pub(crate) fn injected(catalog: &ObjectMeta) -> Result<Vec<IndexItem>, InjectedError> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
     struct Injected {
@@ -107,7 +107,7 @@ pub(crate) fn injected(catalog: &ObjectMeta) -> Result<Vec<Item>, InjectedError>
     let item = |Injected { image_tag: image, mode }| {
         let mode = if mode.is_empty() { "replaces".to_owned() } else { mode };
         (!image.is_empty() && matches!(mode.as_str(), "semver" | "replaces" | "semver-skippatch"))
-            .then_some(Item { image, mode })
+            .then_some(IndexItem { image, mode })
             .ok_or_else(invalid)
     };
     items.into_iter().map(item).collect()
@@ -116,8 +116,8 @@ pub(crate) fn injected(catalog: &ObjectMeta) -> Result<Vec<Item>, InjectedError>
 /// Returns a ConfigMap with a part of a catalog.
 pub fn config_map(namespace: &str, name: &str, part: &[u8]) -> Value {
     json!({
-        "apiVersion": Kind::CONFIG_MAP.api_version(),
-        "kind": Kind::CONFIG_MAP.kind,
+        "apiVersion": ResourceKind::CONFIG_MAP.api_version(),
+        "kind": ResourceKind::CONFIG_MAP.kind,
         "metadata": {
             "name": name,
             "namespace": namespace,
@@ -137,8 +137,8 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 pub fn operator_group(namespace: &str, targets: &[String]) -> Value {
     let spec = if targets.is_empty() { json!({}) } else { json!({"targetNamespaces": targets}) };
     json!({
-        "apiVersion": Kind::OPERATOR_GROUP.api_version(),
-        "kind": Kind::OPERATOR_GROUP.kind,
+        "apiVersion": ResourceKind::OPERATOR_GROUP.api_version(),
+        "kind": ResourceKind::OPERATOR_GROUP.kind,
         "metadata": {"name": names::OPERATOR_GROUP, "namespace": namespace},
         "spec": spec,
     })
@@ -147,8 +147,8 @@ pub fn operator_group(namespace: &str, targets: &[String]) -> Value {
 /// Returns a Subscription to one version with manual approval.
 pub fn subscription(namespace: &str, package: &str, channel: &str, csv: &str) -> Value {
     json!({
-        "apiVersion": Kind::SUBSCRIPTION.api_version(),
-        "kind": Kind::SUBSCRIPTION.kind,
+        "apiVersion": ResourceKind::SUBSCRIPTION.api_version(),
+        "kind": ResourceKind::SUBSCRIPTION.kind,
         "metadata": {"name": names::subscription(csv), "namespace": namespace},
         "spec": {
             "name": package,
@@ -165,8 +165,8 @@ pub fn subscription(namespace: &str, package: &str, channel: &str, csv: &str) ->
 mod tests {
     use super::*;
 
-    fn item(tag: &str) -> Item {
-        Item { image: format!("quay.io/example/foo-bundle:{tag}"), mode: "semver".into() }
+    fn item(tag: &str) -> IndexItem {
+        IndexItem { image: format!("quay.io/example/foo-bundle:{tag}"), mode: "semver".into() }
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         assert!(source.spec.secrets.is_empty());
         source.spec.image = "quay.io/example/catalog:v1".into();
         let items = [item("v1"), item("v2")];
-        let served = Served {
+        let served = PodConnection {
             ip: "10.0.0.1",
             pod: "pod",
             index_image: "quay.io/example/index:v1",

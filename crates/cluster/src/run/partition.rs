@@ -29,7 +29,7 @@ pub enum Language {
 
 /// One blob of a catalog as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct CatalogDocument {
     /// Its name, for messages.
     pub name: String,
     /// The language of the text.
@@ -66,21 +66,21 @@ pub enum PartitionError {
 ///
 /// # Errors
 /// Fails if a document does not fit into a part, or there are too many parts.
-pub fn partition(documents: &[Document]) -> Result<Vec<Vec<u8>>, PartitionError> {
+pub fn partition(documents: &[CatalogDocument]) -> Result<Vec<Vec<u8>>, PartitionError> {
     partition_within(documents, LIMIT)
 }
 
-fn partition_within(documents: &[Document], limit: usize) -> Result<Vec<Vec<u8>>, PartitionError> {
+fn partition_within(documents: &[CatalogDocument], limit: usize) -> Result<Vec<Vec<u8>>, PartitionError> {
     let mut parts = Vec::new();
     for language in [Language::Yaml, Language::Json] {
-        let mut part = Part::new(language);
+        let mut part = ConfigMapPart::new(language);
         for document in documents.iter().filter(|document| document.language == language) {
             if document.text.trim_ascii().is_empty() || part.add(&document.text, limit) {
                 continue;
             }
             if !part.is_empty() {
                 parts.push(part.finish());
-                part = Part::new(language);
+                part = ConfigMapPart::new(language);
                 if part.add(&document.text, limit) {
                     continue;
                 }
@@ -110,7 +110,7 @@ pub fn unpack(part: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 /// A gzip stream that grows document by document and can drop the last one.
-struct Part {
+struct ConfigMapPart {
     compress: Compress,
     packed: Vec<u8>,
     checksum: Crc,
@@ -119,10 +119,10 @@ struct Part {
     line_ended: bool,
 }
 
-impl Part {
-    fn new(language: Language) -> Part {
+impl ConfigMapPart {
+    fn new(language: Language) -> ConfigMapPart {
         let compress = Compress::new(Compression::new(6), false);
-        Part { compress, packed: HEADER.to_vec(), checksum: Crc::new(), language, line_ended: true }
+        ConfigMapPart { compress, packed: HEADER.to_vec(), checksum: Crc::new(), language, line_ended: true }
     }
 
     fn is_empty(&self) -> bool {
@@ -154,7 +154,7 @@ impl Part {
 
     /// Returns the size of a part with one document.
     fn measure(&self, document: &[u8]) -> usize {
-        let mut part = Part::new(self.language);
+        let mut part = ConfigMapPart::new(self.language);
         part.add(document, usize::MAX);
         part.finish().len()
     }
@@ -189,8 +189,8 @@ mod tests {
         String::from_utf8(unpack(part).unwrap()).unwrap()
     }
 
-    fn document(language: Language, text: impl Into<Vec<u8>>) -> Document {
-        Document { name: "a document".into(), language, text: text.into() }
+    fn document(language: Language, text: impl Into<Vec<u8>>) -> CatalogDocument {
+        CatalogDocument { name: "a document".into(), language, text: text.into() }
     }
 
     /// Returns text that compresses to three quarters at best.
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_between_parts() {
-        let documents: Vec<Document> =
+        let documents: Vec<CatalogDocument> =
             (0..60).map(|seed| document(Language::Yaml, noise(20_000 + seed * 1000, seed as u64))).collect();
         let parts = partition_within(&documents, 100_000).unwrap();
         assert!(parts.len() > 20 && parts.iter().all(|part| part.len() <= 100_000), "{}", parts.len());

@@ -13,7 +13,7 @@ use super::{in_use, wait};
 use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests};
 use crate::views::{InstallPlan, PlanStep, Subscription, View, annotate, annotation};
-use crate::{Error, Kind};
+use crate::{Error, ResourceKind};
 
 /// The annotation of a CatalogSource with the objects that the InstallPlans of a run created, for `cleanup`.
 pub(crate) const CREATED: &str = "opm.run/created";
@@ -34,14 +34,14 @@ pub(crate) struct Planned {
     /// The version that the run installs.
     csv: String,
     /// The steps before the approval whose objects did not exist.
-    missing: Vec<Step>,
+    missing: Vec<PlannedObject>,
     /// The objects of the other steps.
     before: Vec<ObjectName>,
 }
 
 /// One object that a plan creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct PlannedObject {
     pub(crate) object: ObjectName,
     /// The version that needs it.
     pub(crate) csv: String,
@@ -53,47 +53,52 @@ pub(crate) struct Step {
 }
 
 /// Returns the kind of an object that plans create, of the kinds that are not deleted with others.
-fn kind_named(name: &str) -> Option<Kind> {
-    let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
+fn kind_named(name: &str) -> Option<ResourceKind> {
+    let kinds = [ResourceKind::SUBSCRIPTION, ResourceKind::CSV, ResourceKind::PRIORITY_CLASS, ResourceKind::CRD];
     kinds.into_iter().find(|kind| kind.kind == name)
 }
 
 /// Returns the objects of a plan, of the kinds that are not deleted with others.
-fn steps(plan: &InstallPlan) -> Vec<Step> {
+fn steps(plan: &InstallPlan) -> Vec<PlannedObject> {
     let namespace = plan.metadata.namespace.as_deref().unwrap_or_default();
     let step = |step: &PlanStep| {
         let kind = kind_named(&step.resource.kind)?;
         let object = ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, &step.resource.name);
-        Some(Step { object, csv: step.resolving.clone(), status: step.status.clone() })
+        Some(PlannedObject { object, csv: step.resolving.clone(), status: step.status.clone() })
     };
     plan.status.plan.iter().filter_map(step).collect()
 }
 
 /// Returns the steps of a plan for the given version, or for one that the plan itself subscribes to: OLM plans no
 /// Subscription to a package that has one.
-pub(crate) fn own_steps(plan: &InstallPlan, csv: &str) -> Vec<Step> {
+pub(crate) fn own_steps(plan: &InstallPlan, csv: &str) -> Vec<PlannedObject> {
     let steps = steps(plan);
-    let subscribed = steps.iter().filter(|step| step.object.kind == Kind::SUBSCRIPTION);
+    let subscribed = steps.iter().filter(|step| step.object.kind == ResourceKind::SUBSCRIPTION);
     let brought: Vec<String> = subscribed.map(|step| step.csv.clone()).collect();
     steps.into_iter().filter(|step| step.csv == csv || brought.contains(&step.csv)).collect()
 }
 
 /// Returns whether an existing object of a step comes from its plan, and not from others: `plans` are all plans of the
 /// namespace, if they can be listed.
-pub(crate) fn is_by_plan(step: &Step, existing: &ObjectMeta, plan: &ObjectName, plans: Option<&[InstallPlan]>) -> bool {
+pub(crate) fn is_by_plan(
+    step: &PlannedObject,
+    existing: &ObjectMeta,
+    plan: &ObjectName,
+    plans: Option<&[InstallPlan]>,
+) -> bool {
     match step.object.kind {
         // OLM annotates a CRD with the version that it was created for.
-        Kind::CRD => is_only_for(existing, &[format!("{}/{}", plan.namespace, step.csv)]),
+        ResourceKind::CRD => is_only_for(existing, &[format!("{}/{}", plan.namespace, step.csv)]),
         _ if step.status == "Created" => true,
         // Plans of all namespaces create these.
-        Kind::PRIORITY_CLASS => step.status != "Present",
+        ResourceKind::PRIORITY_CLASS => step.status != "Present",
         _ => plans.map_or(step.status != "Present", |plans| !is_in_another(plans, plan, &step.object)),
     }
 }
 
 /// Returns whether one of these plans, other than `plan`, may have created an object.
 fn is_in_another(plans: &[InstallPlan], plan: &ObjectName, object: &ObjectName) -> bool {
-    let executed = |step: &Step| step.object == *object && matches!(&*step.status, "Created" | "Present");
+    let executed = |step: &PlannedObject| step.object == *object && matches!(&*step.status, "Created" | "Present");
     let others = plans.iter().filter(|other| other.object_name() != *plan);
     others.flat_map(steps).any(|step| executed(&step))
 }
@@ -129,7 +134,7 @@ impl Planned {
 
     /// Returns the steps of the run in a state of the plan, without those whose objects existed before. OLM may add steps
     /// after the approval.
-    fn steps(&self, state: &InstallPlan) -> Vec<Step> {
+    fn steps(&self, state: &InstallPlan) -> Vec<PlannedObject> {
         let mut steps = own_steps(state, &self.csv);
         steps.retain(|step| !self.before.contains(&step.object));
         let unknown = self.missing.iter().filter(|known| steps.iter().all(|step| step.object != known.object));
@@ -150,7 +155,7 @@ impl Planned {
     async fn objects(
         &self,
         requests: &Requests<'_>,
-        steps: &[Step],
+        steps: &[PlannedObject],
     ) -> Result<Vec<(ObjectName, Option<String>)>, Error> {
         let plans: Option<Vec<InstallPlan>> = match requests.list(&self.plan.namespace, &ListParams::default()).await {
             Ok(plans) => Some(plans),
@@ -159,7 +164,7 @@ impl Planned {
         };
         let mut objects = Vec::new();
         for step in steps {
-            let Step { object, status, .. } = step;
+            let PlannedObject { object, status, .. } = step;
             let Some(existing) = requests.metadata(object).await? else {
                 objects.push((object.clone(), None));
                 continue;
@@ -214,11 +219,11 @@ pub(crate) fn is_only_for(crd: &ObjectMeta, csvs: &[String]) -> bool {
 }
 
 /// Subscriptions are deleted first, or OLM would recreate the rest; CRDs last, when they are unused.
-fn order(kind: Kind) -> u8 {
+fn order(kind: ResourceKind) -> u8 {
     match kind {
-        Kind::SUBSCRIPTION => 0,
-        Kind::CSV => 1,
-        Kind::CRD => 3,
+        ResourceKind::SUBSCRIPTION => 0,
+        ResourceKind::CSV => 1,
+        ResourceKind::CRD => 3,
         _ => 2,
     }
 }
@@ -246,7 +251,7 @@ pub(crate) async fn remove(
         if requests.metadata(object).await?.is_none_or(|existing| existing.uid.as_ref() != Some(made)) {
             continue;
         }
-        if object.kind == Kind::CRD
+        if object.kind == ResourceKind::CRD
             && let Some(why) = in_use::reason_to_keep(requests, object, in_use == InUse::Kept, except).await?
         {
             outcome.kept.push(format!("{object}: {why}"));
@@ -344,18 +349,18 @@ mod tests {
             plan.metadata.name = Some(name.to_owned());
             plan
         };
-        let ours = ObjectName::new(Kind::INSTALL_PLAN, "ns", "install-1");
-        let object = ObjectName::new(Kind::CSV, "ns", "dep.v1");
+        let ours = ObjectName::new(ResourceKind::INSTALL_PLAN, "ns", "install-1");
+        let object = ObjectName::new(ResourceKind::CSV, "ns", "dep.v1");
         let plans = |status: &str| [named("install-1", "Present"), named("install-2", status)];
         assert!(!is_in_another(&plans("Unknown"), &ours, &object));
-        assert!(!is_in_another(&plans("Created"), &ours, &ObjectName::new(Kind::CSV, "ns", "dep.v2")));
+        assert!(!is_in_another(&plans("Created"), &ours, &ObjectName::new(ResourceKind::CSV, "ns", "dep.v2")));
         assert!(is_in_another(&plans("Created"), &ours, &object) && is_in_another(&plans("Present"), &ours, &object));
     }
 
     #[test]
     fn created_objects_are_read_back() {
         let mut source = ObjectMeta { namespace: Some("ns".into()), ..ObjectMeta::default() };
-        let created = [(ObjectName::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
+        let created = [(ObjectName::new(ResourceKind::CRD, "", "foos.example.com"), "u1".to_owned())];
         record(&mut source, &created);
         record(&mut source, &created);
         assert_eq!(recorded(&source), created);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::names::{self, PORT};
-use crate::Kind;
+use crate::ResourceKind;
 use crate::views::PodView;
 
 /// The name of the serving container.
@@ -57,7 +57,7 @@ pub struct PodSettings {
 
 /// A bundle to add to an index, and the mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct IndexItem {
     /// The image of the bundle.
     pub image: String,
     /// `semver` or `replaces`.
@@ -66,7 +66,7 @@ pub struct Item {
 
 /// The content of a pod.
 #[derive(Debug, Clone)]
-pub enum Content {
+pub enum CatalogPodContent {
     /// A compressed file-based catalog in ConfigMaps.
     ConfigMaps {
         /// The image that serves it.
@@ -98,8 +98,8 @@ pub fn pod(
     namespace: &str,
     catalog_source: &str,
     name: &str,
-    items: &[Item],
-    content: &Content,
+    items: &[IndexItem],
+    content: &CatalogPodContent,
     settings: &PodSettings,
 ) -> Value {
     let mut main = json!({
@@ -110,7 +110,7 @@ pub fn pod(
     let mut spec = Map::new();
     let mut init = None;
     match content {
-        Content::ConfigMaps { image, program, decompression_image, parts } => {
+        CatalogPodContent::ConfigMaps { image, program, decompression_image, parts } => {
             let root = names::catalog_root(catalog_source);
             main["image"] = json!(image);
             main["command"] = match program {
@@ -127,7 +127,7 @@ pub fn pod(
             }));
             spec.insert("volumes".into(), json!(mounts.volumes));
         }
-        Content::Database { image, path, skip_tls_verify, use_http } => {
+        CatalogPodContent::Database { image, path, skip_tls_verify, use_http } => {
             main["image"] = json!(image);
             let certificate = !settings.ca_secret.is_empty();
             let script = add_script(path, items, certificate, *skip_tls_verify, *use_http);
@@ -139,7 +139,7 @@ pub fn pod(
                 spec.insert("volumes".into(), json!(volumes));
             }
         }
-        Content::Image(image) => {
+        CatalogPodContent::Image(image) => {
             main["image"] = json!(image);
             if !settings.pull_secret.is_empty() {
                 spec.insert("imagePullSecrets".into(), json!([{"name": settings.pull_secret}]));
@@ -162,8 +162,8 @@ pub fn pod(
     }
     spec.insert("containers".into(), json!([main]));
     json!({
-        "apiVersion": Kind::POD.api_version(),
-        "kind": Kind::POD.kind,
+        "apiVersion": ResourceKind::POD.api_version(),
+        "kind": ResourceKind::POD.kind,
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,
     })
@@ -225,7 +225,7 @@ done
 }
 
 /// Adds bundles to a copy of an index image's database, and serves it.
-fn add_script(path: &str, items: &[Item], certificate: bool, skip_tls_verify: bool, use_http: bool) -> String {
+fn add_script(path: &str, items: &[IndexItem], certificate: bool, skip_tls_verify: bool, use_http: bool) -> String {
     let path = quoted(path);
     let mut script = format!("[ -f {path} ] && cp {path} {DATABASE}; \\\n");
     let certificate = if certificate { " --ca-file=/certs/cert.pem" } else { "" };
@@ -297,18 +297,19 @@ mod tests {
         PodSettings { pull_policy: "Always".into(), ..PodSettings::default() }
     }
 
-    fn items() -> Vec<Item> {
-        let item = |tag: &str| Item { image: format!("quay.io/example/foo-bundle:{tag}"), mode: "replaces".into() };
+    fn items() -> Vec<IndexItem> {
+        let item =
+            |tag: &str| IndexItem { image: format!("quay.io/example/foo-bundle:{tag}"), mode: "replaces".into() };
         vec![item("v1"), item("v2")]
     }
 
-    fn database(path: &str) -> Content {
+    fn database(path: &str) -> CatalogPodContent {
         let image = "quay.io/example/index:v1".to_owned();
-        Content::Database { image, path: path.into(), skip_tls_verify: false, use_http: true }
+        CatalogPodContent::Database { image, path: path.into(), skip_tls_verify: false, use_http: true }
     }
 
-    fn config_maps(count: usize) -> Content {
-        Content::ConfigMaps {
+    fn config_maps(count: usize) -> CatalogPodContent {
+        CatalogPodContent::ConfigMaps {
             image: "quay.io/operator-framework/opm:latest".into(),
             program: None,
             decompression_image: "registry.access.redhat.com/ubi9/ubi:9.8".into(),
@@ -327,8 +328,11 @@ mod tests {
 
     #[test]
     fn an_image_with_the_program_needs_no_shell() {
-        let Content::ConfigMaps { image, decompression_image, parts, .. } = config_maps(1) else { unreachable!() };
-        let content = Content::ConfigMaps { image, program: Some("/bin/opm".into()), decompression_image, parts };
+        let CatalogPodContent::ConfigMaps { image, decompression_image, parts, .. } = config_maps(1) else {
+            unreachable!()
+        };
+        let content =
+            CatalogPodContent::ConfigMaps { image, program: Some("/bin/opm".into()), decompression_image, parts };
         let pod = pod("ns", "foo-catalog", "foo", &items(), &content, &settings());
         let command = &pod["spec"]["containers"][0]["command"];
         assert_eq!(*command, json!(["/bin/opm", "serve", "/foo-catalog-configs", "-p", "50051"]));

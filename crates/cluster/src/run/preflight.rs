@@ -7,9 +7,9 @@ use super::install_mode::Targets;
 use super::{names, operator_group};
 use crate::request::{ObjectName, Requests};
 use crate::views::{Subscription, View};
-use crate::{Error, Kind};
+use crate::{Error, ResourceKind};
 
-const ACCESS_REVIEW: Kind = Kind {
+const ACCESS_REVIEW: ResourceKind = ResourceKind {
     group: "authorization.k8s.io",
     version: "v1",
     kind: "SelfSubjectAccessReview",
@@ -18,11 +18,11 @@ const ACCESS_REVIEW: Kind = Kind {
 };
 
 /// A permission that a run needs.
-pub(crate) type Right = (&'static str, Kind);
+pub(crate) type NeededRight = (&'static str, ResourceKind);
 
 /// Checks that the namespace exists, OLM is installed, and the user has the permissions.
-pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<(), Error> {
-    match requests.metadata(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
+pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[NeededRight]) -> Result<(), Error> {
+    match requests.metadata(&ObjectName::new(ResourceKind::NAMESPACE, "", namespace)).await {
         Ok(Some(_)) => {}
         Ok(None) => return Err(Error::refused(format!("namespace {namespace:?} does not exist: create it first"))),
         // The user may lack the permission to read namespaces.
@@ -40,7 +40,11 @@ pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Ri
 }
 
 /// Returns the permissions that the user lacks in a namespace.
-pub(crate) async fn missing(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<Vec<String>, Error> {
+pub(crate) async fn missing(
+    requests: &Requests<'_>,
+    namespace: &str,
+    rights: &[NeededRight],
+) -> Result<Vec<String>, Error> {
     let mut missing = Vec::new();
     for (verb, kind) in rights {
         if !is_allowed(requests, namespace, verb, *kind).await? {
@@ -54,7 +58,7 @@ pub(crate) async fn missing(requests: &Requests<'_>, namespace: &str, rights: &[
 /// Checks that the kinds of OLM exist.
 pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<(), Error> {
     let one = ListParams::default().limit(1);
-    for kind in [Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION, Kind::OPERATOR_GROUP] {
+    for kind in [ResourceKind::CATALOG_SOURCE, ResourceKind::SUBSCRIPTION, ResourceKind::OPERATOR_GROUP] {
         match requests.list_metadata(kind, namespace, &one).await {
             Err(error) if error.is_missing() => {
                 return Err(Error::refused(format!(
@@ -71,7 +75,7 @@ pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<
 }
 
 /// Checks a permission; if the check itself fails, the permission is assumed.
-async fn is_allowed(requests: &Requests<'_>, namespace: &str, verb: &str, kind: Kind) -> Result<bool, Error> {
+async fn is_allowed(requests: &Requests<'_>, namespace: &str, verb: &str, kind: ResourceKind) -> Result<bool, Error> {
     let review = json!({
         "apiVersion": ACCESS_REVIEW.api_version(),
         "kind": ACCESS_REVIEW.kind,
@@ -96,7 +100,7 @@ pub(crate) async fn check_conflicts(
     csv: &str,
     targets: &Targets,
 ) -> Result<Option<Value>, Error> {
-    let source = ObjectName::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package));
+    let source = ObjectName::new(ResourceKind::CATALOG_SOURCE, namespace, &names::catalog_source(package));
     let help =
         format!("'opm cleanup {package} -n {namespace}' removes the objects of an earlier run; nothing was changed");
     if requests.metadata(&source).await?.is_some() {
@@ -109,7 +113,7 @@ pub(crate) async fn check_conflicts(
             "error creating subscription: {there} to package {package:?} already exists: {help}"
         )));
     }
-    let installed = ObjectName::new(Kind::CSV, namespace, csv);
+    let installed = ObjectName::new(ResourceKind::CSV, namespace, csv);
     if requests.metadata(&installed).await?.is_some() {
         return Err(Error::refused(format!("{installed} already exists: {help}")));
     }

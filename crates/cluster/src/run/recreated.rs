@@ -13,7 +13,7 @@ use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests};
 use crate::views::Subscription;
 use crate::watch::Watch;
-use crate::{Error, Kind};
+use crate::{Error, ResourceKind};
 
 /// How long OLM may take to notice that a plan is complete or deleted.
 const RECREATE_WAIT: Duration = Duration::from_secs(3);
@@ -62,14 +62,14 @@ impl Recreated<'_> {
 
     /// Returns the uid of an object, if OLM created it from the plan.
     async fn created(&self, requests: &Requests<'_>, object: &ObjectName) -> Result<Option<String>, Error> {
-        if object.kind == Kind::SUBSCRIPTION {
+        if object.kind == ResourceKind::SUBSCRIPTION {
             let there: Option<Subscription> = requests.read(object).await?;
             return Ok(there.filter(|there| there.spec.source == self.source).and_then(|there| there.metadata.uid));
         }
         let ours = |there: &ObjectMeta| match object.kind {
-            Kind::CRD => is_only_for(there, &self.versions),
+            ResourceKind::CRD => is_only_for(there, &self.versions),
             // Others may have created it meanwhile.
-            Kind::PRIORITY_CLASS => false,
+            ResourceKind::PRIORITY_CLASS => false,
             _ => true,
         };
         Ok(requests.metadata(object).await?.filter(ours).and_then(|there| there.uid))

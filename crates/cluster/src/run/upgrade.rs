@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use super::bundle::{Approval, Serving, install, note};
 use super::cleanup::is_ours;
-use super::facts::Facts;
-use super::objects::{self, DATABASE, INDEX_IMAGE, REGISTRY_POD, Served};
-use super::pod::{Content, Item, config_map_name};
-use super::preflight::{self, Right};
+use super::facts::CsvFacts;
+use super::objects::{self, DATABASE, INDEX_IMAGE, PodConnection, REGISTRY_POD};
+use super::pod::{CatalogPodContent, IndexItem, config_map_name};
+use super::preflight::{self, NeededRight};
 use super::wait::WaitContext;
 use super::{carry, names, pod};
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
 use crate::views::{CatalogSource, CatalogStatus, Subscription, SubscriptionSpec, View, annotation, described};
-use crate::{Cluster, Error, Kind, Watcher};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// An installed operator and its catalog.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Installed {
     /// Its channel.
     pub channel: String,
     /// The bundles added to the index image.
-    pub items: Vec<Item>,
+    pub items: Vec<IndexItem>,
     /// The index image.
     pub index_image: String,
     /// Whether that was a database, migrated to a file-based catalog.
@@ -37,7 +37,7 @@ pub struct Installed {
 #[derive(Debug, Clone)]
 pub struct UpgradePlan {
     /// The facts of the new bundle.
-    pub facts: Facts,
+    pub facts: CsvFacts,
     /// The installed operator.
     pub installed: Installed,
     /// The content to serve.
@@ -50,7 +50,7 @@ impl UpgradePlan {
         let serving = &self.serving;
         let source = self.installed.source.object_name();
         let mut all = Vec::new();
-        if let Content::ConfigMaps { parts, .. } = &serving.content {
+        if let CatalogPodContent::ConfigMaps { parts, .. } = &serving.content {
             let map = |(index, part): (usize, &Vec<u8>)| {
                 objects::config_map(&source.namespace, &config_map_name(&source.name, index + 1), part)
             };
@@ -60,7 +60,7 @@ impl UpgradePlan {
         let (namespace, name) = (&source.namespace, &source.name);
         all.push(pod::pod(namespace, name, &pod, &serving.items, &serving.content, &serving.settings));
         let mut changed = self.installed.source.clone();
-        let served = Served {
+        let served = PodConnection {
             // The IP is known once the pod runs.
             ip: "POD_IP",
             pod: &pod,
@@ -80,23 +80,23 @@ impl UpgradePlan {
 }
 
 /// The permissions in the namespace of the operator.
-const RIGHTS: [Right; 5] = [
-    ("list", Kind::SUBSCRIPTION),
-    ("get", Kind::SUBSCRIPTION),
-    ("get", Kind::INSTALL_PLAN),
-    ("update", Kind::INSTALL_PLAN),
-    ("get", Kind::CSV),
+const RIGHTS: [NeededRight; 5] = [
+    ("list", ResourceKind::SUBSCRIPTION),
+    ("get", ResourceKind::SUBSCRIPTION),
+    ("get", ResourceKind::INSTALL_PLAN),
+    ("update", ResourceKind::INSTALL_PLAN),
+    ("get", ResourceKind::CSV),
 ];
 /// The permissions in the namespace of its catalog.
-const CATALOG_RIGHTS: [Right; 8] = [
-    ("get", Kind::CATALOG_SOURCE),
-    ("update", Kind::CATALOG_SOURCE),
-    ("create", Kind::CONFIG_MAP),
-    ("list", Kind::CONFIG_MAP),
-    ("delete", Kind::CONFIG_MAP),
-    ("create", Kind::POD),
-    ("get", Kind::POD),
-    ("delete", Kind::POD),
+const CATALOG_RIGHTS: [NeededRight; 8] = [
+    ("get", ResourceKind::CATALOG_SOURCE),
+    ("update", ResourceKind::CATALOG_SOURCE),
+    ("create", ResourceKind::CONFIG_MAP),
+    ("list", ResourceKind::CONFIG_MAP),
+    ("delete", ResourceKind::CONFIG_MAP),
+    ("create", ResourceKind::POD),
+    ("get", ResourceKind::POD),
+    ("delete", ResourceKind::POD),
 ];
 
 /// Finds the installed operator of a package, whose catalog will be changed.
@@ -125,7 +125,7 @@ pub async fn find(
 
     let SubscriptionSpec { source, source_namespace, channel, .. } = subscription.spec;
     let home = if source_namespace.is_empty() { namespace.to_owned() } else { source_namespace };
-    let source = ObjectName::new(Kind::CATALOG_SOURCE, &home, &source);
+    let source = ObjectName::new(ResourceKind::CATALOG_SOURCE, &home, &source);
     preflight::check(&requests, &home, &CATALOG_RIGHTS).await?;
     let found: Option<CatalogSource> = requests.read(&source).await?;
     let found = found.ok_or_else(|| Error::refused(format!("{source}, which {named} names, does not exist")))?;
@@ -182,7 +182,7 @@ pub async fn upgrade(
     let previous_plan = there.status.install_plan();
 
     let (pod, ip) = carry::serve(requests, ledger, &installed.source, serving).await?;
-    let served = Served {
+    let served = PodConnection {
         ip: &ip,
         pod: &pod.name,
         index_image: &serving.index_image,
@@ -225,7 +225,7 @@ async fn others(requests: &Requests<'_>, source: &ObjectName, except: &ObjectNam
 
 async fn remove_old_pod(requests: &Requests<'_>, installed: &Installed, source: &ObjectName, new: &ObjectName) {
     let name = annotation(&installed.source.metadata, REGISTRY_POD);
-    let old = ObjectName::new(Kind::POD, &source.namespace, name);
+    let old = ObjectName::new(ResourceKind::POD, &source.namespace, name);
     if old == *new || name.is_empty() {
         return;
     }

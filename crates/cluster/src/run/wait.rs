@@ -10,11 +10,12 @@ use tokio::time::Instant;
 use super::pod;
 use crate::request::{ObjectName, Requests};
 use crate::views::{
-    CatalogSource, CatalogStatus, Csv, Deployment, Event, InstallPlan, Job, Named, PodView, Subscription, View,
+    CatalogSource, CatalogStatus, ClusterServiceVersion, Deployment, Event, InstallPlan, Job, Named, PodView,
+    Subscription, View,
 };
 use crate::watch::Watch;
-use crate::words::{self, Problem};
-use crate::{Error, Kind};
+use crate::words::{self, ObjectProblem};
+use crate::{Error, ResourceKind};
 
 /// Maximum number of events to show per object.
 const EVENTS_SHOWN: usize = 3;
@@ -47,8 +48,8 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
         let phase = if status.phase.is_empty() { "Pending" } else { status.phase.as_str() };
         let state = problem.as_ref().map_or(phase, |problem| problem.text.as_str());
         requests.watcher.state(&pod.to_string(), state);
-        if requests.is_over() || problem.as_ref().is_some_and(Problem::is_final) {
-            let problem = problem.unwrap_or_else(|| Problem::waiting(format!("it is {phase}")));
+        if requests.is_over() || problem.as_ref().is_some_and(ObjectProblem::is_final) {
+            let problem = problem.unwrap_or_else(|| ObjectProblem::waiting(format!("it is {phase}")));
             return Err(failed(explain_pod(requests, pod, &there, &problem).await));
         }
         watch.changed().await;
@@ -56,7 +57,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
 }
 
 /// Returns the full explanation of a pod's problem: its state, its events, the end of its log, and what to do.
-async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &PodView, problem: &Problem) -> String {
+async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &PodView, problem: &ObjectProblem) -> String {
     let mut text = problem.text.clone();
     for event in events(requests, pod).await {
         if !text.contains(&event) {
@@ -125,7 +126,7 @@ pub(crate) async fn for_install_plan(
         // A registry that crashes after its start will never serve.
         let pod: Option<PodView> = requests.read(context.pod).await?;
         if let Some(pod) = pod
-            && let Some(crash) = words::pod(&pod).filter(Problem::is_final)
+            && let Some(crash) = words::pod(&pod).filter(ObjectProblem::is_final)
         {
             let why = explain_pod(requests, context.pod, &pod, &crash).await;
             return Err(failed(format!("registry pod {} does not serve: {why}", context.pod.name)));
@@ -210,7 +211,7 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
     let (mut shown_phase, mut failed) = (None, None);
     let mut watch = Watch::objects(requests, &[csv, plan]);
     loop {
-        let there: Option<Csv> = requests.read(csv).await?;
+        let there: Option<ClusterServiceVersion> = requests.read(csv).await?;
         let phase = there.as_ref().map(|there| there.status.phase.clone());
         if shown_phase.as_ref() != Some(&phase) {
             match &phase {
@@ -231,7 +232,7 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
         if let Some(problem) = &problem {
             watcher.state(&csv.to_string(), problem.text.lines().next().unwrap_or_default());
         }
-        let permanent = problem.as_ref().is_some_and(Problem::is_final);
+        let permanent = problem.as_ref().is_some_and(ObjectProblem::is_final);
         failed = if permanent { failed.or_else(|| Some(Instant::now())) } else { None };
         // OLM resumes a failed CSV when its requirements are met after all, as happens in upgrades.
         let recovers = there.is_some() && failed.is_some_and(|since| since.elapsed() < FAILED_FOR);
@@ -282,11 +283,11 @@ pub(crate) fn is_long_done(plan: &InstallPlan) -> bool {
 }
 
 /// Returns the problems of the deployments of a CSV.
-async fn deployments(requests: &Requests<'_>, csv: &ObjectName, there: &Csv) -> String {
+async fn deployments(requests: &Requests<'_>, csv: &ObjectName, there: &ClusterServiceVersion) -> String {
     let requests = &requests.diagnosis();
     let mut text = String::new();
     for Named { name } in &there.spec.install.spec.deployments {
-        let deployment = ObjectName::new(Kind::DEPLOYMENT, &csv.namespace, name);
+        let deployment = ObjectName::new(ResourceKind::DEPLOYMENT, &csv.namespace, name);
         let Ok(found) = requests.read(&deployment).await else { continue };
         text += &explain_deployment(requests, &deployment, found.as_ref()).await.unwrap_or_default();
     }

@@ -1,7 +1,7 @@
 //! `opm cleanup`: removes an operator that `opm run bundle` installed.
 
 use cluster::extension;
-use cluster::run::{Cleanup, cleanup};
+use cluster::run::{RunCleanup, cleanup};
 
 use super::run::WorkFlags;
 use super::run::olm::{Olm, olm};
@@ -70,10 +70,10 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> Outcome {
     let is_v1 = args.olm.is_v1(&session, Some(&cluster), deadline, &live)?;
     let found = if is_v1 {
         refuse_for_v1(args)?;
-        let options = extension::Cleanup { package: args.package.clone(), force: args.force };
+        let options = extension::ExtensionCleanup { package: args.package.clone(), force: args.force };
         session.ask(extension::cleanup(&cluster, &options, deadline, &live))
     } else {
-        let options = Cleanup {
+        let options = RunCleanup {
             package: args.package.clone(),
             crds: args.delete_all || args.delete_crds,
             operator_groups: args.delete_all || args.delete_operator_groups,

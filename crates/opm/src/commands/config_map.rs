@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser};
-use cluster::{Access, Kind, StoredBundle};
+use cluster::{Access, ResourceKind, StoredBundle};
 use legacy::{DatabaseTarget, IfMissing, Strictness};
 use serde_json::Value;
 
@@ -53,17 +53,17 @@ pub(crate) fn run(args: &ConfigMapArgs, printer: &Printer) -> Outcome {
     }
 }
 
-fn get(access: Access, name: &str) -> Result<cluster::Object, Failure> {
+fn get(access: Access, name: &str) -> Result<cluster::ClusterObject, Failure> {
     let mut found = None;
     block_on("", async {
         let cluster = access.connect().await.map_err(failure)?;
-        found = Some(cluster.get(Kind::CONFIG_MAP, name).await.map_err(failure)?);
+        found = Some(cluster.get(ResourceKind::CONFIG_MAP, name).await.map_err(failure)?);
         Ok(())
     })?;
     found.ok_or_else(|| Failure::message("no answer"))
 }
 
-fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printer) -> Outcome {
+fn load(map: &cluster::ClusterObject, output: &Path, permissive: bool, printer: &Printer) -> Outcome {
     let limits = limits::from_env()?;
     let data = map.data.get("data").cloned().unwrap_or(Value::Null);
     let text = serde_json::json!({ "data": data }).to_string();
@@ -72,7 +72,7 @@ fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printe
     })
 }
 
-fn write_bundle(map: &cluster::Object, directory: &Path) -> Outcome {
+fn write_bundle(map: &cluster::ClusterObject, directory: &Path) -> Outcome {
     if directory.exists() {
         return Err(Failure::message(format!("{} already exists", directory.display())));
     }

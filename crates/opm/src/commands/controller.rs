@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Subcommand;
-use cluster::{ControllerPlan, Dial, ManifestPlan, Metrics, PodImages, ServedCatalogs};
+use cluster::{ControllerMetrics, ControllerPlan, Dial, ManifestPlan, PodImages, ServedCatalogs};
 use serve::listen::Address;
 use serve::monitor::{self, Monitored};
 use serve::probe::Probe;
@@ -259,7 +259,7 @@ fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
 }
 
 /// The state of a controller, for HTTP.
-struct State(Arc<Metrics>);
+struct State(Arc<ControllerMetrics>);
 
 impl Monitored for State {
     fn is_alive(&self) -> bool {
@@ -276,7 +276,12 @@ impl Monitored for State {
 }
 
 /// Serves the state of a controller, if that is enabled, until `stop` is ready or serving fails.
-async fn monitored(args: &RunArgs, metrics: Arc<Metrics>, stop: impl Future<Output = ()>, outcome: &mut Outcome) {
+async fn monitored(
+    args: &RunArgs,
+    metrics: Arc<ControllerMetrics>,
+    stop: impl Future<Output = ()>,
+    outcome: &mut Outcome,
+) {
     let Some(address) = &args.http else { return stop.await };
     tokio::select! {
         () = stop => {}
@@ -304,7 +309,7 @@ async fn plan(args: &RunArgs, cluster: &cluster::Cluster, tls: &TlsFlags) -> Res
         lease_duration: args.lease_duration,
         overlap: args.overlap,
         images: args.pods.images(cluster, tls).await?,
-        metrics: Arc::new(Metrics::new(args.lease_duration)),
+        metrics: Arc::new(ControllerMetrics::new(args.lease_duration)),
         dial: dial(),
     })
 }

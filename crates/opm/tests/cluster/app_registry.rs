@@ -1,6 +1,6 @@
 //! `operator-registry initializer -r`, with a token in a Secret.
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::json;
 use testkit::{FakeRegistry, FakeResponse, Fault};
 
@@ -13,8 +13,9 @@ async fn the_token_is_read_from_a_secret() {
         let known = request.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
         (Fault::None, Some(if known { FakeResponse::status(200).body("[]") } else { FakeResponse::status(401) }))
     });
-    kit.create(Kind::SECRET, json!({"metadata": {"name": "token"}, "stringData": {"token": "basic c2VjcmV0"}})).await;
-    kit.create(Kind::SECRET, json!({"metadata": {"name": "other"}, "stringData": {"password": "x"}})).await;
+    kit.create(ResourceKind::SECRET, json!({"metadata": {"name": "token"}, "stringData": {"token": "basic c2VjcmV0"}}))
+        .await;
+    kit.create(ResourceKind::SECRET, json!({"metadata": {"name": "other"}, "stringData": {"password": "x"}})).await;
     let load = |secret: &str| {
         let source = format!("http://{}/cnr|community|{}/{secret}", server.host(), kit.cluster.namespace);
         let mut command = kit.env.command();

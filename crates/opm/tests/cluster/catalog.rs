@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -111,7 +111,7 @@ async fn a_catalog_is_created_and_updated() {
     warning: cannot check whether the image has a program: initializing source docker://127.0.0.1:1/catalog:latest: pinging container registry 127.0.0.1:1: Get "https://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: Connection refused (os error 111); if it has none, add --extract-content
     catalog [NAMESPACE]/cat applied
     "#);
-    let created = kit.get(Kind::CATALOG_SOURCE, "cat").await;
+    let created = kit.get(ResourceKind::CATALOG_SOURCE, "cat").await;
     let spec = json!({
         "sourceType": "grpc", "image": "127.0.0.1:1/catalog:latest", "displayName": "My Catalog", "publisher": "Me",
         "updateStrategy": {"registryPoll": {"interval": "10m"}},
@@ -119,10 +119,10 @@ async fn a_catalog_is_created_and_updated() {
     assert_eq!(created.data["spec"], spec);
     // Fields of others stay; fields that are no longer requested are removed.
     let patch = Patch::Merge(json!({"spec": {"description": "by another"}}));
-    let catalogs = kit.cluster.objects(Kind::CATALOG_SOURCE);
+    let catalogs = kit.cluster.objects(ResourceKind::CATALOG_SOURCE);
     catalogs.patch("cat", &PatchParams::default(), &patch).await.unwrap();
     assert!(apply(&["--display-name", "Renamed"]).starts_with("exit 0"));
-    let changed = kit.get(Kind::CATALOG_SOURCE, "cat").await;
+    let changed = kit.get(ResourceKind::CATALOG_SOURCE, "cat").await;
     assert_eq!(
         changed.data["spec"],
         json!({
@@ -140,7 +140,7 @@ async fn a_catalog_is_created_and_updated() {
     error: CatalogSource [NAMESPACE]/cat: Apply failed with 1 conflict: conflict with "unknown" using operators.coreos.com/v1alpha1: .spec.displayName; --force-conflicts takes over what others have set
     "#);
     assert!(apply(&["--display-name", "Ours", "--force-conflicts"]).starts_with("exit 0"));
-    assert_eq!(kit.get(Kind::CATALOG_SOURCE, "cat").await.data["spec"]["displayName"], "Ours");
+    assert_eq!(kit.get(ResourceKind::CATALOG_SOURCE, "cat").await.data["spec"]["displayName"], "Ours");
     // The width of columns depends on the name of the namespace.
     let listed = kit.opm(&["catalog", "list"]);
     // Catalogs of OLM v1 are cluster-scoped, and other tests have some.
@@ -169,8 +169,8 @@ async fn a_catalog_is_created_and_updated() {
 async fn pod(kit: &Kit, name: &str, status: serde_json::Value) {
     let labels = json!({"olm.catalogSource": "cat", "olm.managed": "true"});
     let spec = json!({"containers": [{"name": "registry-server", "image": "127.0.0.1:1/catalog:latest"}]});
-    kit.create(Kind::POD, json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).await;
-    kit.set_status(Kind::POD, name, status).await;
+    kit.create(ResourceKind::POD, json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).await;
+    kit.set_status(ResourceKind::POD, name, status).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,14 +227,14 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
         "imageID": "docker-pullable://r.test/catalog@sha256:0123"});
     let ready = json!([{"type": "Ready", "status": "True"}]);
     kit.set_status(
-        Kind::POD,
+        ResourceKind::POD,
         "cat-1",
         json!({"phase": "Running", "conditions": ready, "containerStatuses": [container]}),
     )
     .await;
     let connection = json!({"address": "cat.ns.svc:50051", "lastObservedState": "READY"});
     let status = json!({"connectionState": connection, "latestImageRegistryPoll": "2026-01-02T03:04:05Z"});
-    kit.set_status(Kind::CATALOG_SOURCE, "cat", status).await;
+    kit.set_status(ResourceKind::CATALOG_SOURCE, "cat", status).await;
     let served = format!("catalog {namespace}/cat is served from r.test/catalog@sha256:0123");
     assert_eq!(lines.collect::<Vec<_>>(), [served]);
     assert!(waiting.wait().unwrap().success());
@@ -290,7 +290,7 @@ async fn waiting_can_be_interrupted() {
     let kit = Kit::new().await;
     let mut command = kit.command(&["catalog", "apply", "cat", "--image", "127.0.0.1:1/catalog:latest", "--wait"]);
     let waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while kit.cluster.get(Kind::CATALOG_SOURCE, "cat").await.is_err() {
+    while kit.cluster.get(ResourceKind::CATALOG_SOURCE, "cat").await.is_err() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     tokio::time::sleep(Duration::from_millis(300)).await;

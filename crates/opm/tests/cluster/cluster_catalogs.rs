@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use cluster::{Kind, Object};
+use cluster::{ClusterObject, ResourceKind};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testkit::{DockerRegistry, RegistryPlan, Response, plain_client, post, request};
@@ -80,11 +80,11 @@ async fn define(kit: &Kit) {
                 {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
         },
     });
-    let crds = kit.cluster.objects(Kind::CRD);
+    let crds = kit.cluster.objects(ResourceKind::CRD);
     let name = "clustercatalogs.olm.operatorframework.io";
     crds.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&crd)).await.expect("the kind");
     until("the kind is served", kit, || async {
-        kit.cluster.objects(Kind::CLUSTER_CATALOG).list(&Default::default()).await.ok()
+        kit.cluster.objects(ResourceKind::CLUSTER_CATALOG).list(&Default::default()).await.ok()
     })
     .await;
 }
@@ -98,12 +98,12 @@ fn push(kit: &Kit, reference: &str, package: &str) {
     kit.env.stdout(&["build", "catalog", "-t", reference, "--data-only", "--push", "--use-http"]);
 }
 
-async fn get(kit: &Kit, name: &str) -> Option<Object> {
-    kit.cluster.objects(Kind::CLUSTER_CATALOG).get_opt(name).await.expect("a response")
+async fn get(kit: &Kit, name: &str) -> Option<ClusterObject> {
+    kit.cluster.objects(ResourceKind::CLUSTER_CATALOG).get_opt(name).await.expect("a response")
 }
 
 /// Returns a condition as `STATUS REASON`, if it has the current generation of the object.
-fn condition(object: &Object, kind: &str) -> Option<String> {
+fn condition(object: &ClusterObject, kind: &str) -> Option<String> {
     let conditions = object.data["status"]["conditions"].as_array()?;
     let one = conditions.iter().find(|one| one["type"] == kind)?;
     let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
@@ -112,7 +112,7 @@ fn condition(object: &Object, kind: &str) -> Option<String> {
 }
 
 /// Waits until both conditions of a ClusterCatalog have these values.
-async fn wait_for_conditions(kit: &Kit, name: &str, serving: &str, progressing: &str) -> Object {
+async fn wait_for_conditions(kit: &Kit, name: &str, serving: &str, progressing: &str) -> ClusterObject {
     until(&format!("{name} is {serving}, {progressing}"), kit, || async {
         let object = get(kit, name).await?;
         let now = (condition(&object, "Serving")?, condition(&object, "Progressing")?);
@@ -122,7 +122,7 @@ async fn wait_for_conditions(kit: &Kit, name: &str, serving: &str, progressing: 
 }
 
 async fn change(kit: &Kit, name: &str, spec: Value) {
-    let catalogs = kit.cluster.objects(Kind::CLUSTER_CATALOG);
+    let catalogs = kit.cluster.objects(ResourceKind::CLUSTER_CATALOG);
     catalogs.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.expect("changed");
 }
 
@@ -135,12 +135,12 @@ async fn every_replica_serves_cluster_catalogs_with_the_status_of_catalogd() {
     let image = |tag: &str| format!("{}/catalog:{tag}", registry.host());
     push(&kit, &image("v1"), "one");
     push(&kit, &image("v2"), "two");
-    let object: Object = serde_json::from_value(json!({
+    let object: ClusterObject = serde_json::from_value(json!({
         "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
         "spec": {"source": {"type": "Image", "image": {"ref": image("v1")}}},
     }))
     .unwrap();
-    kit.cluster.objects(Kind::CLUSTER_CATALOG).create(&PostParams::default(), &object).await.expect("created");
+    kit.cluster.objects(ResourceKind::CLUSTER_CATALOG).create(&PostParams::default(), &object).await.expect("created");
     let (first, second) = (replica(&kit, "first"), replica(&kit, "second"));
     let clients = [plain_client(&address(&kit, &first).await), plain_client(&address(&kit, &second).await)];
     let all = |client: kube::Client| {
@@ -192,7 +192,7 @@ async fn every_replica_serves_cluster_catalogs_with_the_status_of_catalogd() {
     wait_for_conditions(&kit, name, "True Available", "True Succeeded").await;
 
     // A deleted catalog is removed with its content.
-    kit.cluster.objects(Kind::CLUSTER_CATALOG).delete(name, &DeleteParams::default()).await.expect("deleted");
+    kit.cluster.objects(ResourceKind::CLUSTER_CATALOG).delete(name, &DeleteParams::default()).await.expect("deleted");
     until("it is deleted", &kit, || async { get(&kit, name).await.is_none().then_some(()) }).await;
     until("its content is gone", &kit, || async { (all(clients[1].clone()).await.status == 404).then_some(()) }).await;
 }
@@ -217,9 +217,9 @@ async fn manifests_grant_a_controller_of_cluster_catalogs_the_permissions_that_i
     ]);
     assert!(!printed.contains("catalogsources") && !printed.contains("pods\n"), "{printed}");
     apply(&kit.cluster.client, &printed).await;
-    let service = kit.get(Kind::SERVICE, "opm-controller").await;
+    let service = kit.get(ResourceKind::SERVICE, "opm-controller").await;
     assert_eq!(service.data["spec"]["ports"][0]["port"], 443);
-    let deployment = kit.get(Kind::DEPLOYMENT, "opm-controller").await;
+    let deployment = kit.get(ResourceKind::DEPLOYMENT, "opm-controller").await;
     let container = &deployment.data["spec"]["template"]["spec"]["containers"][0];
     let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     // The program accepts these arguments; only a cluster is missing here.
@@ -236,9 +236,9 @@ async fn manifests_grant_a_controller_of_cluster_catalogs_the_permissions_that_i
     let image = format!("{}/catalog:v1", registry.host());
     push(&kit, &image, "one");
     let spec = json!({"source": {"type": "Image", "image": {"ref": image}}});
-    kit.create(Kind::CLUSTER_CATALOG, json!({"metadata": {"name": "one"}, "spec": spec})).await;
+    kit.create(ResourceKind::CLUSTER_CATALOG, json!({"metadata": {"name": "one"}, "spec": spec})).await;
     wait_for_conditions(&kit, "one", "True Available", "True Succeeded").await;
-    kit.cluster.objects(Kind::CLUSTER_CATALOG).delete("one", &DeleteParams::default()).await.expect("deleted");
+    kit.cluster.objects(ResourceKind::CLUSTER_CATALOG).delete("one", &DeleteParams::default()).await.expect("deleted");
     until("it is deleted", &kit, || async { get(&kit, "one").await.is_none().then_some(()) }).await;
     let log = kit.env.read(&replica.log);
     assert!(!log.contains("forbidden"), "{log}");

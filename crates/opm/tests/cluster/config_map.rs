@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::json;
 
 use crate::kit::Kit;
@@ -14,7 +14,7 @@ const PACKAGES: &str = "- packageName: foo\n  channels: [{name: stable, currentC
 async fn kit() -> Kit {
     let kit = Kit::new().await;
     let data = json!({"customResourceDefinitions": "[]", "clusterServiceVersions": CSVS, "packages": PACKAGES});
-    kit.create(Kind::CONFIG_MAP, json!({"metadata": {"name": "catalog"}, "data": data})).await;
+    kit.create(ResourceKind::CONFIG_MAP, json!({"metadata": {"name": "catalog"}, "data": data})).await;
     kit
 }
 
@@ -25,7 +25,7 @@ async fn a_catalog_is_loaded_into_a_database() {
     assert!(shown.starts_with("exit 0"), "{shown}");
     let listed = kit.env.stdout(&["alpha", "list", "bundles", "index.db"]);
     assert!(listed.contains("foo.v1.0.0"), "{listed}");
-    kit.create(Kind::CONFIG_MAP, json!({"metadata": {"name": "empty"}})).await;
+    kit.create(ResourceKind::CONFIG_MAP, json!({"metadata": {"name": "empty"}})).await;
     insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "empty", "-o", "other.db"]), @r#"
     exit 1
     --- stdout
@@ -50,7 +50,7 @@ async fn a_bundle_becomes_a_directory_again() {
         .file("bundle/manifests/csv.yaml", csv)
         .file("bundle/metadata/annotations.yaml", annotations)
         .file("bundle/metadata/dependencies.yaml", "dependencies: []\n");
-    kit.create(Kind::CONFIG_MAP, json!({"metadata": {"name": "map"}})).await;
+    kit.create(ResourceKind::CONFIG_MAP, json!({"metadata": {"name": "map"}})).await;
     kit.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-z"]);
     insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "map"]), @r#"
     exit 1

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cluster::{Access, Kind, Object};
+use cluster::{Access, ClusterObject, ResourceKind};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use serve::probe::Probe;
@@ -57,24 +57,24 @@ fn push(env: &TestEnv, reference: &str, version: u32) {
     env.stdout(&["build", "catalog", "-t", reference, "--data-only", "--push", "--use-http"]);
 }
 
-fn source(name: &str, namespace: &str, spec: Value) -> Object {
+fn source(name: &str, namespace: &str, spec: Value) -> ClusterObject {
     serde_json::from_value(json!({
-        "apiVersion": Kind::CATALOG_SOURCE.api_version(), "kind": "CatalogSource",
+        "apiVersion": ResourceKind::CATALOG_SOURCE.api_version(), "kind": "CatalogSource",
         "metadata": {"name": name, "namespace": namespace}, "spec": spec,
     }))
     .unwrap()
 }
 
-fn is_ready(pod: &Object) -> bool {
+fn is_ready(pod: &ClusterObject) -> bool {
     let conditions = pod.data.pointer("/status/conditions").and_then(Value::as_array);
     pod.metadata.deletion_timestamp.is_none()
         && conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }
 
 /// Returns the ready pods that a service selects, by the name of the catalog.
-async fn selected(client: &kube::Client) -> Option<BTreeMap<String, Vec<Object>>> {
-    let pods = everywhere(client, Kind::POD).list(&ListParams::default()).await.ok()?;
-    let mut selected: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+async fn selected(client: &kube::Client) -> Option<BTreeMap<String, Vec<ClusterObject>>> {
+    let pods = everywhere(client, ResourceKind::POD).list(&ListParams::default()).await.ok()?;
+    let mut selected: BTreeMap<String, Vec<ClusterObject>> = BTreeMap::new();
     for pod in pods.items.into_iter().filter(is_ready) {
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let name = labels.get("olm.catalogSource").filter(|name| !name.is_empty()).cloned();
@@ -85,7 +85,7 @@ async fn selected(client: &kube::Client) -> Option<BTreeMap<String, Vec<Object>>
     Some(selected)
 }
 
-async fn responds(node: &Node, pods: &[Object]) -> bool {
+async fn responds(node: &Node, pods: &[ClusterObject]) -> bool {
     for pod in pods {
         let Some(address) = node.address(pod.metadata.name.as_deref().unwrap()) else { continue };
         let wait = Duration::from_secs(5);
@@ -107,8 +107,8 @@ async fn responds(node: &Node, pods: &[Object]) -> bool {
 async fn install(api: &KubeApi, env: &TestEnv) -> User {
     let client = api.client().await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "olm"}});
-    let namespace: Object = serde_json::from_value(namespace).unwrap();
-    everywhere(&client, Kind::NAMESPACE).create(&PostParams::default(), &namespace).await.unwrap();
+    let namespace: ClusterObject = serde_json::from_value(namespace).unwrap();
+    everywhere(&client, ResourceKind::NAMESPACE).create(&PostParams::default(), &namespace).await.unwrap();
     let printed = env.stdout(&["controller", "manifests", "--image", "r.test/opm:v1"]);
     apply(&client, &printed).await;
     let rule = json!({"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["patch"]});
@@ -138,7 +138,7 @@ async fn catalogs_follow_their_images_without_an_outage_while_the_leader_is_kill
     ]);
     let cluster = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace: Some("olm".into()) };
     let cluster = cluster.connect().await.unwrap();
-    let catalogs = cluster.objects(Kind::CATALOG_SOURCE);
+    let catalogs = cluster.objects(ResourceKind::CATALOG_SOURCE);
     for number in 0..count {
         let spec = json!({
             "sourceType": "grpc", "image": image(number), "updateStrategy": {"registryPoll": {"interval": "8s"}},
@@ -199,7 +199,7 @@ async fn catalogs_follow_their_images_without_an_outage_while_the_leader_is_kill
             let Some(all) = selected(&client).await else { return false };
             (0..count).all(|number| {
                 let pods = all.get(&format!("catalog-{number}")).map_or(&[][..], Vec::as_slice);
-                let id = |pod: &Object| pod.data["status"]["containerStatuses"][0]["imageID"].clone();
+                let id = |pod: &ClusterObject| pod.data["status"]["containerStatuses"][0]["imageID"].clone();
                 !pods.is_empty() && pods.iter().all(|pod| id(pod) == ids[number % REPOSITORIES].as_str())
             })
         }
@@ -207,11 +207,11 @@ async fn catalogs_follow_their_images_without_an_outage_while_the_leader_is_kill
     let ids = newest(2);
     tokio::time::sleep(Duration::from_secs(3)).await;
     // The leader is killed.
-    let lease = cluster.get(Kind::LEASE, "opm-controller").await.unwrap();
+    let lease = cluster.get(ResourceKind::LEASE, "opm-controller").await.unwrap();
     let holder = lease.data["spec"]["holderIdentity"].as_str().unwrap().split('_').next().unwrap().to_owned();
     drop(replicas.remove(&holder).expect("one of the two leads"));
     until("all are at the second image", 120, &env, || all_at(ids.clone())).await;
-    let lease = cluster.get(Kind::LEASE, "opm-controller").await.unwrap();
+    let lease = cluster.get(ResourceKind::LEASE, "opm-controller").await.unwrap();
     let other = lease.data["spec"]["holderIdentity"].as_str().unwrap().split('_').next().unwrap().to_owned();
     assert!(other != holder && replicas.contains_key(&other), "{other} leads after {holder}");
     // The API server stops during the takeover.
@@ -227,7 +227,7 @@ async fn catalogs_follow_their_images_without_an_outage_while_the_leader_is_kill
 
     let status = |name: &'static str| {
         let cluster = cluster.clone();
-        async move { cluster.get(Kind::CATALOG_SOURCE, name).await.unwrap().data["status"].clone() }
+        async move { cluster.get(ResourceKind::CATALOG_SOURCE, name).await.unwrap().data["status"].clone() }
     };
     let shown = status("wrong").await;
     assert_eq!(shown["reason"], "SpecInvalidError");
@@ -243,7 +243,7 @@ async fn catalogs_follow_their_images_without_an_outage_while_the_leader_is_kill
     let mut last = replicas.remove(&other).unwrap();
     assert!(Command::new("kill").arg(last.0.id().to_string()).status().unwrap().success());
     assert!(tokio::task::block_in_place(|| last.0.wait()).unwrap().success());
-    let lease = cluster.get(Kind::LEASE, "opm-controller").await.unwrap();
+    let lease = cluster.get(ResourceKind::LEASE, "opm-controller").await.unwrap();
     assert_eq!(lease.data["spec"]["holderIdentity"], "");
 }
 
@@ -260,8 +260,8 @@ async fn objects_and_status_follow_the_catalog() {
         "sourceType": "grpc", "image": "r.test/catalog:v1", "secrets": ["s", ""], "grpcPodConfig": config,
         "updateStrategy": {"registryPoll": {"interval": "often"}},
     });
-    kit.create(Kind::CATALOG_SOURCE, json!({"metadata": {"name": "dotted.name"}, "spec": spec})).await;
-    let pods = kit.cluster.objects(Kind::POD);
+    kit.create(ResourceKind::CATALOG_SOURCE, json!({"metadata": {"name": "dotted.name"}, "spec": spec})).await;
+    let pods = kit.cluster.objects(ResourceKind::POD);
     until("there is a pod", 30, &kit.env, || async {
         pods.list(&ListParams::default()).await.is_ok_and(|pods| !pods.items.is_empty())
     })
@@ -272,14 +272,14 @@ async fn objects_and_status_follow_the_catalog() {
     assert_eq!(pod.metadata.owner_references.unwrap()[0].name, "dotted.name");
     assert_eq!(pod.data["spec"]["nodeSelector"], json!({"disk": "fast"}));
     assert_eq!(pod.data["spec"]["initContainers"][1]["image"], "r.test/catalog:v1");
-    let service = kit.get(Kind::SERVICE, "dotted-name").await;
+    let service = kit.get(ResourceKind::SERVICE, "dotted-name").await;
     let selector = service.data["spec"]["selector"].as_object().unwrap().clone();
     assert!(selector.iter().all(|(key, value)| labels[key] == *value), "{selector:?}");
-    let account = kit.get(Kind::SERVICE_ACCOUNT, "dotted.name").await;
+    let account = kit.get(ResourceKind::SERVICE_ACCOUNT, "dotted.name").await;
     assert_eq!(account.data["imagePullSecrets"], json!([{"name": "s"}]));
-    kit.get(Kind::NETWORK_POLICY, "dotted.name-grpc-server").await;
+    kit.get(ResourceKind::NETWORK_POLICY, "dotted.name-grpc-server").await;
     until("the status is told", 10, &kit.env, || async {
-        let status = kit.get(Kind::CATALOG_SOURCE, "dotted.name").await.data["status"].clone();
+        let status = kit.get(ResourceKind::CATALOG_SOURCE, "dotted.name").await.data["status"].clone();
         status["reason"] == "InvalidIntervalError" && status["connectionState"]["lastObservedState"] == "CONNECTING"
     })
     .await;
@@ -298,9 +298,9 @@ async fn objects_and_status_follow_the_catalog() {
     assert!(get("/readyz").starts_with("HTTP/1.1 200"));
     assert!(get("/metrics").contains("opm_controller_leading 1"));
     // A deleted service is created again.
-    kit.cluster.objects(Kind::SERVICE).delete("dotted-name", &Default::default()).await.unwrap();
+    kit.cluster.objects(ResourceKind::SERVICE).delete("dotted-name", &Default::default()).await.unwrap();
     until("the service is back", 30, &kit.env, || async {
-        kit.cluster.get(Kind::SERVICE, "dotted-name").await.is_ok()
+        kit.cluster.get(ResourceKind::SERVICE, "dotted-name").await.is_ok()
     })
     .await;
 }
@@ -319,8 +319,9 @@ async fn a_catalog_with_an_address_is_probed_there() {
     let namespace = kit.cluster.namespace.clone();
     let _replica = replica(&kit.env, "one", &kit.api.kubeconfig(), &["-n", &namespace]);
     let spec = json!({"sourceType": "grpc", "address": address});
-    kit.create(Kind::CATALOG_SOURCE, json!({"metadata": {"name": "cat"}, "spec": spec})).await;
-    let state = || async { kit.get(Kind::CATALOG_SOURCE, "cat").await.data["status"]["connectionState"].clone() };
+    kit.create(ResourceKind::CATALOG_SOURCE, json!({"metadata": {"name": "cat"}, "spec": spec})).await;
+    let state =
+        || async { kit.get(ResourceKind::CATALOG_SOURCE, "cat").await.data["status"]["connectionState"].clone() };
     until("it is connected", 30, &kit.env, || async { state().await["lastObservedState"] == "READY" }).await;
     assert_eq!(state().await["address"], address.as_str());
     let shown = kit.opm(&["catalog", "status", "cat"]);
@@ -329,7 +330,7 @@ async fn a_catalog_with_an_address_is_probed_there() {
     kit.opm(&["catalog", "apply", "other", "--image", "r.test/other:v1"]);
     // A change of the catalog makes the controller check immediately.
     let patch = Patch::Merge(json!({"spec": {"displayName": "gone"}}));
-    kit.cluster.objects(Kind::CATALOG_SOURCE).patch("cat", &PatchParams::default(), &patch).await.unwrap();
+    kit.cluster.objects(ResourceKind::CATALOG_SOURCE).patch("cat", &PatchParams::default(), &patch).await.unwrap();
     until("it is known to be gone", 30, &kit.env, || async {
         state().await["lastObservedState"] == "TRANSIENT_FAILURE"
     })
@@ -345,8 +346,8 @@ async fn an_image_template_follows_the_version_of_the_cluster() {
     let _replica = replica(&kit.env, "one", &kit.api.kubeconfig(), &["-n", &namespace]);
     let annotations = json!({"olm.catalogImageTemplate": "r.test/catalog:v{kube_major_version}.{kube_minor_version}"});
     let metadata = json!({"name": "cat", "annotations": annotations});
-    kit.create(Kind::CATALOG_SOURCE, json!({"metadata": metadata, "spec": {"sourceType": "grpc"}})).await;
-    let object = || kit.get(Kind::CATALOG_SOURCE, "cat");
+    kit.create(ResourceKind::CATALOG_SOURCE, json!({"metadata": metadata, "spec": {"sourceType": "grpc"}})).await;
+    let object = || kit.get(ResourceKind::CATALOG_SOURCE, "cat");
     until("the image is known", 30, &kit.env, || async { object().await.data["spec"]["image"] == image.as_str() })
         .await;
     until("that is told", 30, &kit.env, || async {
@@ -355,7 +356,7 @@ async fn an_image_template_follows_the_version_of_the_cluster() {
     })
     .await;
     let patch = Patch::Merge(json!({"metadata": {"annotations": {"olm.catalogImageTemplate": "r.test/{unknown}"}}}));
-    kit.cluster.objects(Kind::CATALOG_SOURCE).patch("cat", &PatchParams::default(), &patch).await.unwrap();
+    kit.cluster.objects(ResourceKind::CATALOG_SOURCE).patch("cat", &PatchParams::default(), &patch).await.unwrap();
     until("what is wrong is told", 30, &kit.env, || async {
         let conditions = object().await.data["status"]["conditions"].clone();
         conditions[0]["message"] == "nothing is known of {unknown}"

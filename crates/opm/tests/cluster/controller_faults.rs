@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ impl Stage {
     /// Replaces the rules of the controller's role.
     pub(crate) async fn allow(&self, rules: &Value) {
         let name = format!("controller-{}", self.kit.cluster.namespace);
-        let roles: kube::Api<cluster::Object> = kube::Api::namespaced_with(
+        let roles: kube::Api<cluster::ClusterObject> = kube::Api::namespaced_with(
             self.kit.cluster.client.clone(),
             &self.kit.cluster.namespace,
             &rbac("Role", "roles"),
@@ -95,15 +95,15 @@ impl Stage {
     }
 
     pub(crate) async fn catalog(&self, name: &str, spec: Value) {
-        self.kit.create(Kind::CATALOG_SOURCE, json!({"metadata": {"name": name}, "spec": spec})).await;
+        self.kit.create(ResourceKind::CATALOG_SOURCE, json!({"metadata": {"name": name}, "spec": spec})).await;
     }
 
     pub(crate) async fn status(&self, name: &str) -> Value {
-        self.kit.get(Kind::CATALOG_SOURCE, name).await.data["status"].clone()
+        self.kit.get(ResourceKind::CATALOG_SOURCE, name).await.data["status"].clone()
     }
 
-    pub(crate) async fn pods(&self) -> Vec<cluster::Object> {
-        self.kit.cluster.objects(Kind::POD).list(&ListParams::default()).await.expect("pods").items
+    pub(crate) async fn pods(&self) -> Vec<cluster::ClusterObject> {
+        self.kit.cluster.objects(ResourceKind::POD).list(&ListParams::default()).await.expect("pods").items
     }
 
     /// Polls until a condition holds, at most as long as a status may be stale.
@@ -156,7 +156,7 @@ async fn denied_watches_affect_readiness() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_pod_is_reported_in_the_status() {
     let stage = Stage::new().await;
-    let quotas = Kind { kind: "ResourceQuota", plural: "resourcequotas", ..Kind::POD };
+    let quotas = ResourceKind { kind: "ResourceQuota", plural: "resourcequotas", ..ResourceKind::POD };
     let hard = json!({"pods": "0"});
     stage.kit.create(quotas, json!({"metadata": {"name": "none"}, "spec": {"hard": hard}})).await;
     stage.kit.set_status(quotas, "none", json!({"hard": hard, "used": {"pods": "0"}})).await;
@@ -185,7 +185,7 @@ async fn pods_that_fail_immediately_are_not_recreated_in_a_loop() {
             if created.insert(name.clone()) {
                 let status = json!({"phase": "Failed", "reason": "Evicted", "message": "no room"});
                 let patch = Patch::Merge(json!({"status": status}));
-                let pods = stage.kit.cluster.objects(Kind::POD);
+                let pods = stage.kit.cluster.objects(ResourceKind::POD);
                 // The pod may be deleted already.
                 let _ = pods.patch_status(&name, &PatchParams::default(), &patch).await;
             }
@@ -202,17 +202,17 @@ async fn an_address_replaces_an_image() {
     let stage = Stage::new().await;
     let (_replica, _) = stage.start("a");
     stage.catalog("moved", image()).await;
-    let exists = |kind: Kind, name: &'static str| {
+    let exists = |kind: ResourceKind, name: &'static str| {
         let objects = stage.kit.cluster.objects(kind);
         async move { objects.get_opt(name).await.expect("a response").is_some() }
     };
-    stage.until("a service", || exists(Kind::SERVICE, "moved")).await;
+    stage.until("a service", || exists(ResourceKind::SERVICE, "moved")).await;
     stage.until("a pod", || async { !stage.pods().await.is_empty() }).await;
     let patch = Patch::Merge(json!({"spec": {"image": null, "address": "127.0.0.1:1"}}));
-    let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+    let sources = stage.kit.cluster.objects(ResourceKind::CATALOG_SOURCE);
     sources.patch("moved", &PatchParams::default(), &patch).await.expect("the source is updated");
-    stage.until("no service", || async { !exists(Kind::SERVICE, "moved").await }).await;
-    stage.until("no account", || async { !exists(Kind::SERVICE_ACCOUNT, "moved").await }).await;
+    stage.until("no service", || async { !exists(ResourceKind::SERVICE, "moved").await }).await;
+    stage.until("no account", || async { !exists(ResourceKind::SERVICE_ACCOUNT, "moved").await }).await;
     stage
         .until("no pods", || async { stage.pods().await.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()) })
         .await;
@@ -224,7 +224,7 @@ async fn an_address_replaces_an_image() {
 async fn a_restricted_namespace_gets_restricted_pods() {
     let stage = Stage::new().await;
     let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
-    let namespaces = stage.kit.cluster.objects(Kind::NAMESPACE);
+    let namespaces = stage.kit.cluster.objects(ResourceKind::NAMESPACE);
     let namespace = stage.kit.cluster.namespace.clone();
     namespaces.patch(&namespace, &PatchParams::default(), &Patch::Merge(&labels)).await.expect("labelled");
     // The same holds if the controller may not read the labels.
@@ -237,7 +237,7 @@ async fn a_restricted_namespace_gets_restricted_pods() {
         let name = if unread { "unread" } else { "read" };
         let (_replica, _) = stage.start("a");
         stage.catalog(name, image()).await;
-        let is_of = |pod: &cluster::Object| {
+        let is_of = |pod: &cluster::ClusterObject| {
             pod.metadata.labels.clone().unwrap_or_default().get("olm.catalogSource").is_some_and(|of| of == name)
         };
         stage.until("a pod", || async { stage.pods().await.iter().any(is_of) }).await;
@@ -268,14 +268,14 @@ async fn a_new_leader_does_not_rewrite_an_unchanged_status() {
     let state = |status: Value| status["connectionState"]["lastObservedState"].clone();
     stage.until("ready", || async { state(stage.status("steady").await) == "READY" }).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = stage.kit.get(Kind::CATALOG_SOURCE, "steady").await.metadata.resource_version;
+    let before = stage.kit.get(ResourceKind::CATALOG_SOURCE, "steady").await.metadata.resource_version;
     let (_second, health) = stage.start("b");
     drop(first);
     let port = health.rsplit(':').next().unwrap().to_owned();
     let leads = || async { get(&format!("127.0.0.1:{port}"), "/metrics").1.contains("opm_controller_leading 1") };
     stage.until("the other leads", leads).await;
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let after = stage.kit.get(Kind::CATALOG_SOURCE, "steady").await;
+    let after = stage.kit.get(ResourceKind::CATALOG_SOURCE, "steady").await;
     assert_eq!(after.metadata.resource_version, before, "{}", after.data["status"]);
 }
 

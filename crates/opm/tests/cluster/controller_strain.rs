@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::{Access, Kind};
+use cluster::{Access, ResourceKind};
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::KubeApi;
@@ -78,14 +78,15 @@ async fn many_catalogs_survive_restarts_and_a_killed_leader() {
     while left > 0 {
         assert!(start.elapsed() < Duration::from_secs(90), "{left} have no status\n{}", stage.log("a"));
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let all = stage.kit.cluster.objects(Kind::CATALOG_SOURCE).list(&ListParams::default()).await.expect("a list");
+        let all =
+            stage.kit.cluster.objects(ResourceKind::CATALOG_SOURCE).list(&ListParams::default()).await.expect("a list");
         left = all.items.iter().filter(|one| state(&one.data["status"]) != "TRANSIENT_FAILURE").count();
     }
     // Each catalog is probed every 15 seconds, with one read each.
     let sent = requests_within(&health, Duration::from_secs(5)).await;
     assert!(sent < 3 * MANY as u64, "{sent} requests in 5 s for {MANY} catalogs where nothing happens");
     let change = |name: &'static str, spec: Value| {
-        let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+        let sources = stage.kit.cluster.objects(ResourceKind::CATALOG_SOURCE);
         async move {
             let patch = Patch::Merge(json!({"spec": spec}));
             sources.patch(name, &PatchParams::default(), &patch).await.expect("changed");
@@ -102,7 +103,7 @@ async fn many_catalogs_survive_restarts_and_a_killed_leader() {
         stage.kit.api.start_server();
     });
     let change = |name: &'static str, spec: Value| {
-        let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+        let sources = stage.kit.cluster.objects(ResourceKind::CATALOG_SOURCE);
         async move {
             let patch = Patch::Merge(json!({"spec": spec}));
             sources.patch(name, &PatchParams::default(), &patch).await.expect("changed");

@@ -1,6 +1,6 @@
 //! `opm alpha bundle extract`, and its predecessor `operator-registry serve`.
 
-use cluster::{Kind, StoredBundle};
+use cluster::{ResourceKind, StoredBundle};
 use serde_json::json;
 
 use crate::kit::Kit;
@@ -27,7 +27,7 @@ async fn kit() -> Kit {
         "data": {"old": "value"},
         "binaryData": {"older": "AAAA"},
     });
-    kit.create(Kind::CONFIG_MAP, before).await;
+    kit.create(ResourceKind::CONFIG_MAP, before).await;
     kit
 }
 
@@ -38,7 +38,7 @@ async fn files_become_keys_and_annotations_replace_annotations() {
     let mut command = kit.command(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map"]);
     let output = command.env("CONTAINER_IMAGE", "r.test/foo-bundle:v1").output().unwrap();
     assert!(output.status.success(), "{}", kit.env.show(output));
-    let map = kit.get(Kind::CONFIG_MAP, "map").await;
+    let map = kit.get(ResourceKind::CONFIG_MAP, "map").await;
     assert_eq!(map.metadata.labels.unwrap()["keep"], "me");
     let prefix = "operators.operatorframework.io.bundle.";
     assert_eq!(
@@ -69,7 +69,7 @@ async fn compressed_files_are_read_back_unchanged() {
     let kit = kit().await;
     let shown = kit.opm(&["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map", "-z", "--debug"]);
     assert!(shown.starts_with("exit 0") && shown.contains("3 files, "), "{shown}");
-    let map = kit.get(Kind::CONFIG_MAP, "map").await;
+    let map = kit.get(ResourceKind::CONFIG_MAP, "map").await;
     assert_eq!(map.data.get("data"), None);
     assert_eq!(map.metadata.annotations.as_ref().unwrap()["olm.contentEncoding"], "gzip+base64");
     let bundle = StoredBundle::of_map(&map).unwrap();
@@ -79,14 +79,14 @@ async fn compressed_files_are_read_back_unchanged() {
     assert_eq!(bundle.csv(&fbc::Limits::default()).unwrap()["metadata"]["name"], "foo.v1");
     // A second time without compression: no annotation marks it as compressed.
     kit.opm(&["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map"]);
-    let map = kit.get(Kind::CONFIG_MAP, "map").await;
+    let map = kit.get(ResourceKind::CONFIG_MAP, "map").await;
     assert_eq!(map.metadata.annotations.unwrap().get("olm.contentEncoding"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_bundles_and_links_that_lead_outside_change_nothing() {
     let kit = kit().await;
-    let before = kit.get(Kind::CONFIG_MAP, "map").await;
+    let before = kit.get(ResourceKind::CONFIG_MAP, "map").await;
     let extract =
         |more: &[&str]| kit.opm(&[&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map"], more].concat());
     insta::assert_snapshot!(extract(&["-l", "100"]), @r#"
@@ -118,7 +118,7 @@ async fn oversized_bundles_and_links_that_lead_outside_change_nothing() {
     --- stderr
     error: error loading manifests from directory: bundle/manifests/zz: not UTF-8 text, which only --gzip can store
     "#);
-    let after = kit.get(Kind::CONFIG_MAP, "map").await;
+    let after = kit.get(ResourceKind::CONFIG_MAP, "map").await;
     assert_eq!(before.metadata.resource_version, after.metadata.resource_version);
 }
 
@@ -174,7 +174,7 @@ async fn a_directory_of_manifests_names_its_bundle() {
         kit.set_data_empty().await;
         let shown = kit.opm(&["operator-registry", "serve", written, directory, "-c", "map"]);
         assert!(shown.starts_with("exit 0"), "{shown}");
-        let map = kit.get(Kind::CONFIG_MAP, "map").await;
+        let map = kit.get(ResourceKind::CONFIG_MAP, "map").await;
         assert_eq!(map.data["data"]["foo-csv.yaml"], CSV);
     }
 }

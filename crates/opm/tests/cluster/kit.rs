@@ -1,6 +1,6 @@
 //! An environment for commands, and the cluster they work on.
 
-use cluster::{Access, Cluster, Kind, Object};
+use cluster::{Access, Cluster, ClusterObject, ResourceKind};
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::Value;
 use testkit::KubeApi;
@@ -17,7 +17,7 @@ pub(crate) struct Kit {
 /// Applies printed objects.
 pub(crate) async fn apply(client: &kube::Client, printed: &str) {
     for document in fbc::stream::documents(printed.as_bytes(), &fbc::Limits::default()).expect("documents") {
-        let object: Object = serde_json::from_str(&document).expect("an object");
+        let object: ClusterObject = serde_json::from_str(&document).expect("an object");
         let types = object.types.clone().expect("its kind");
         let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
         let resource = kube::discovery::ApiResource {
@@ -27,7 +27,7 @@ pub(crate) async fn apply(client: &kube::Client, printed: &str) {
             plural: format!("{}s", types.kind.to_lowercase()),
             kind: types.kind.clone(),
         };
-        let objects: kube::Api<Object> = match &object.metadata.namespace {
+        let objects: kube::Api<ClusterObject> = match &object.metadata.namespace {
             Some(namespace) => kube::Api::namespaced_with(client.clone(), namespace, &resource),
             None => kube::Api::all_with(client.clone(), &resource),
         };
@@ -67,19 +67,19 @@ impl Kit {
         command
     }
 
-    pub(crate) async fn create(&self, kind: Kind, mut object: Value) -> Object {
+    pub(crate) async fn create(&self, kind: ResourceKind, mut object: Value) -> ClusterObject {
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.kind.into();
-        let object: Object = serde_json::from_value(object).expect("an object");
+        let object: ClusterObject = serde_json::from_value(object).expect("an object");
         self.cluster.objects(kind).create(&PostParams::default(), &object).await.expect("created")
     }
 
-    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Object {
+    pub(crate) async fn get(&self, kind: ResourceKind, name: &str) -> ClusterObject {
         self.cluster.get(kind, name).await.expect("the object exists")
     }
 
     /// Sets fields of an object's status, as a controller does.
-    pub(crate) async fn set_status(&self, kind: Kind, name: &str, status: Value) {
+    pub(crate) async fn set_status(&self, kind: ResourceKind, name: &str, status: Value) {
         let patch = Patch::Merge(serde_json::json!({ "status": status }));
         let objects = self.cluster.objects(kind);
         objects.patch_status(name, &PatchParams::default(), &patch).await.expect("status is set");
@@ -90,7 +90,7 @@ impl Kit {
     /// Empties the ConfigMap `map`.
     pub(crate) async fn set_data_empty(&self) {
         let patch = Patch::Merge(serde_json::json!({ "data": null, "binaryData": null }));
-        let maps = self.cluster.objects(Kind::CONFIG_MAP);
+        let maps = self.cluster.objects(ResourceKind::CONFIG_MAP);
         maps.patch("map", &PatchParams::default(), &patch).await.expect("the ConfigMap is emptied");
     }
 }

@@ -1,6 +1,6 @@
 //! `opm mirror` for a cluster, and the objects that it writes for clusters.
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::json;
 
 use crate::kit::Kit;
@@ -20,9 +20,9 @@ async fn the_needs_of_a_cluster_are_read_from_it() {
     let kit = Kit::new().await;
     let Some(registries) = tokio::task::block_in_place(|| mirror_kit::Kit::with(LAGOON)) else { return };
     let spec = json!({"name": "lagoon", "channel": "stable", "source": "c", "sourceNamespace": "olm"});
-    kit.create(Kind::SUBSCRIPTION, json!({"metadata": {"name": "lagoon"}, "spec": spec})).await;
+    kit.create(ResourceKind::SUBSCRIPTION, json!({"metadata": {"name": "lagoon"}, "spec": spec})).await;
     kit.set_status(
-        Kind::SUBSCRIPTION,
+        ResourceKind::SUBSCRIPTION,
         "lagoon",
         json!({"installedCSV": "lagoon.v1.1.0", "lastUpdated": "2026-01-01T00:00:00Z"}),
     )
@@ -66,7 +66,7 @@ async fn written_objects_are_applied_to_a_cluster() {
     let source = registries.path("cluster-resources/cs-index-v1.yaml").display().to_string();
     let applied = kit.opm(&["catalog", "apply", "-f", &source]);
     assert!(applied.contains("catalog [NAMESPACE]/cs-index-v1 applied"), "{applied}");
-    let created = kit.get(Kind::CATALOG_SOURCE, "cs-index-v1").await;
+    let created = kit.get(ResourceKind::CATALOG_SOURCE, "cs-index-v1").await;
     let spec = json!({
         "displayName": "Lagoons", "priority": -50, "image": format!("{to}/ns/index:v1"), "sourceType": "grpc",
         "grpcPodConfig": {"securityContextConfig": "restricted", "extractContent": {"catalogDir": "/configs"}},

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cluster::{Kind, Object};
+use cluster::{ClusterObject, ResourceKind};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::discovery::ApiResource;
@@ -37,15 +37,15 @@ struct Inner {
 }
 
 /// Returns the API of a kind in all namespaces.
-pub(crate) fn everywhere(client: &kube::Client, kind: Kind) -> Api<Object> {
+pub(crate) fn everywhere(client: &kube::Client, kind: ResourceKind) -> Api<ClusterObject> {
     Api::all_with(client.clone(), &resource(kind))
 }
 
-fn within(client: &kube::Client, kind: Kind, namespace: &str) -> Api<Object> {
+fn within(client: &kube::Client, kind: ResourceKind, namespace: &str) -> Api<ClusterObject> {
     Api::namespaced_with(client.clone(), namespace, &resource(kind))
 }
 
-fn resource(kind: Kind) -> ApiResource {
+fn resource(kind: ResourceKind) -> ApiResource {
     ApiResource {
         group: kind.group.into(),
         version: kind.version.into(),
@@ -70,7 +70,7 @@ impl Node {
         let task = tokio::spawn(async move {
             loop {
                 // The API server may be unreachable temporarily.
-                if let Ok(pods) = everywhere(&runs.client, Kind::POD).list(&ListParams::default()).await {
+                if let Ok(pods) = everywhere(&runs.client, ResourceKind::POD).list(&ListParams::default()).await {
                     for pod in pods.items {
                         runs.reconcile(&pod).await;
                     }
@@ -98,9 +98,9 @@ impl Drop for Node {
 }
 
 impl Inner {
-    async fn reconcile(&self, pod: &Object) {
+    async fn reconcile(&self, pod: &ClusterObject) {
         let name = pod.metadata.name.clone().unwrap();
-        let pods = within(&self.client, Kind::POD, pod.metadata.namespace.as_deref().unwrap());
+        let pods = within(&self.client, ResourceKind::POD, pod.metadata.namespace.as_deref().unwrap());
         if pod.metadata.deletion_timestamp.is_some() {
             // The pod ends, and then its object is deleted.
             if let Some(running) = self.running.lock().unwrap().remove(&name) {
@@ -153,7 +153,7 @@ impl Inner {
     }
 
     /// Reports that a pod runs.
-    async fn report(&self, pods: &Api<Object>, pod: &Object, name: &str, image_id: &str) {
+    async fn report(&self, pods: &Api<ClusterObject>, pod: &ClusterObject, name: &str, image_id: &str) {
         let image = &pod.data["spec"]["containers"][0]["image"];
         let status = json!({
             "phase": "Running",

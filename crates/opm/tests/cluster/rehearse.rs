@@ -1,6 +1,6 @@
 //! `opm rehearse --against-cluster`, with a real API server.
 
-use cluster::{Kind, Object};
+use cluster::{ClusterObject, ResourceKind};
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
@@ -55,15 +55,15 @@ async fn a_cluster_reports_its_objections_to_a_bundle() {
     // There is no conflict, and nothing is created.
     let shown = rehearse(&[]);
     assert!(shown.starts_with("exit 0") && !shown.contains("[cluster-"), "{shown}");
-    assert!(kit.cluster.objects(Kind::SERVICE_ACCOUNT).get_opt("foo").await.unwrap().is_none());
-    assert!(kit.cluster.objects(Kind::CRD).get_opt(&format!("foos.{group}")).await.unwrap().is_none());
+    assert!(kit.cluster.objects(ResourceKind::SERVICE_ACCOUNT).get_opt("foo").await.unwrap().is_none());
+    assert!(kit.cluster.objects(ResourceKind::CRD).get_opt(&format!("foos.{group}")).await.unwrap().is_none());
 
     // A CRD with another type, a resource of it, and an account of another owner.
-    let definition: Object = serde_json::from_value(crd(&group, "string")).unwrap();
-    kit.cluster.objects(Kind::CRD).create(&PostParams::default(), &definition).await.unwrap();
-    kit.create(Kind::SERVICE_ACCOUNT, json!({"metadata": {"name": "foo"}})).await;
+    let definition: ClusterObject = serde_json::from_value(crd(&group, "string")).unwrap();
+    kit.cluster.objects(ResourceKind::CRD).create(&PostParams::default(), &definition).await.unwrap();
+    kit.create(ResourceKind::SERVICE_ACCOUNT, json!({"metadata": {"name": "foo"}})).await;
     let resource = json!({"apiVersion": format!("{group}/v1"), "kind": "Foo", "metadata": {"name": "thing"}, "spec": {"size": "big"}});
-    let resource: Object = serde_json::from_value(resource).unwrap();
+    let resource: ClusterObject = serde_json::from_value(resource).unwrap();
     let kind = ApiResource {
         api_version: format!("{group}/v1"),
         group: group.clone(),
@@ -71,7 +71,7 @@ async fn a_cluster_reports_its_objections_to_a_bundle() {
         kind: "Foo".into(),
         plural: "foos".into(),
     };
-    let things: Api<Object> = Api::namespaced_with(kit.cluster.client.clone(), &kit.cluster.namespace, &kind);
+    let things: Api<ClusterObject> = Api::namespaced_with(kit.cluster.client.clone(), &kit.cluster.namespace, &kind);
     let start = std::time::Instant::now();
     while let Err(error) = things.create(&PostParams::default(), &resource).await {
         assert!(start.elapsed().as_secs() < 30, "{error}");
@@ -94,5 +94,5 @@ async fn a_cluster_reports_its_objections_to_a_bundle() {
     kit.env.file("bundle/manifests/csv.json", text);
     let shown = rehearse(&[]);
     assert!(shown.contains("this cluster would refuse it") && shown.contains("[cluster-refused]"), "{shown}");
-    kit.cluster.objects(Kind::CRD).delete(&format!("foos.{group}"), &DeleteParams::default()).await.unwrap();
+    kit.cluster.objects(ResourceKind::CRD).delete(&format!("foos.{group}"), &DeleteParams::default()).await.unwrap();
 }

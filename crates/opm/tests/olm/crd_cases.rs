@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::{Value, json};
 
 use crate::stage::until;
@@ -167,15 +167,20 @@ pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
         let names: Vec<&str> = group.iter().map(|case| case.package.as_str()).collect();
         stage.remove(&names, &[]).await;
         // Other cases have CRDs of the same names, and the garbage collector takes minutes while many kinds change.
-        let crds = stage.stage.cluster.objects(Kind::CRD);
+        let crds = stage.stage.cluster.objects(ResourceKind::CRD);
         for name in group.iter().flat_map(|case| case.names()) {
-            let owned =
-                stage.stage.get(Kind::CRD, name).await.is_some_and(|crd| crd["metadata"]["labels"][OWNER].is_string());
+            let owned = stage
+                .stage
+                .get(ResourceKind::CRD, name)
+                .await
+                .is_some_and(|crd| crd["metadata"]["labels"][OWNER].is_string());
             if owned {
                 // The CRD may be deleted meanwhile.
                 let _ = crds.delete(name, &Default::default()).await;
-                until("a CRD is gone", || async { stage.stage.get(Kind::CRD, name).await.is_none().then_some(()) })
-                    .await;
+                until("a CRD is gone", || async {
+                    stage.stage.get(ResourceKind::CRD, name).await.is_none().then_some(())
+                })
+                .await;
             }
         }
     }

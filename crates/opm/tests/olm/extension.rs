@@ -1,6 +1,6 @@
 //! Operators that OLM v1 installs from images of `opm build`.
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::json;
 
 use crate::operator::Operator;
@@ -26,13 +26,13 @@ async fn an_extension_is_installed_and_removed_from_an_image_of_opm() {
     let status = stage.decided("quux", |status| condition(status, "Installed")["status"] == "True").await;
     assert_eq!(status["install"]["bundle"], json!({"name": "quux.v1.0.0", "version": "1.0.0"}));
     assert_eq!(condition(&status, "Progressing")["reason"], "Succeeded", "{status:#}");
-    let deployment = stage.stage.get(Kind::DEPLOYMENT, "quux-controller").await;
+    let deployment = stage.stage.get(ResourceKind::DEPLOYMENT, "quux-controller").await;
     assert!(deployment.is_some(), "{status:#}");
-    assert!(stage.stage.get(Kind::CRD, &quux.crd_name()).await.is_some());
+    assert!(stage.stage.get(ResourceKind::CRD, &quux.crd_name()).await.is_some());
     stage.remove(&["quux"], &["catalog"]).await;
     // OLM removes the extension, and deletes its objects a moment later.
     until("its deployment goes", || async {
-        let left = stage.stage.get(Kind::DEPLOYMENT, "quux-controller").await;
+        let left = stage.stage.get(ResourceKind::DEPLOYMENT, "quux-controller").await;
         left.is_none_or(|left| left["metadata"]["deletionTimestamp"].is_string()).then_some(())
     })
     .await;

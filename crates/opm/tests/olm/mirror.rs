@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::json;
 use testkit::{DockerRegistry, Olm, RegistryPlan};
 
@@ -72,11 +72,11 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
     stage.node.as_ref().expect("a node").set_registries_conf(settings);
     let applied = stage.opm(&["catalog", "apply", "-f", "cluster-resources/cs-index-v1.yaml", "--wait"]).await;
     assert!(applied.starts_with("exit 0") && applied.contains("is served"), "{applied}");
-    let catalog_source = stage.get(Kind::CATALOG_SOURCE, "cs-index-v1").await.expect("a catalog");
+    let catalog_source = stage.get(ResourceKind::CATALOG_SOURCE, "cs-index-v1").await.expect("a catalog");
     assert_eq!(catalog_source["spec"]["image"], mirrored.as_str());
     // The catalog has no program: OLM extracts it and serves it with its own.
     assert_eq!(catalog_source["spec"]["grpcPodConfig"]["extractContent"], json!({"catalogDir": "/configs"}));
-    let servers = stage.list(Kind::POD).await;
+    let servers = stage.list(ResourceKind::POD).await;
     let server = servers.iter().find(|pod| pod["spec"]["containers"][0]["name"] == "registry-server").expect("a pod");
     assert_eq!(server["spec"]["initContainers"][1]["image"], mirrored.as_str());
     assert_ne!(server["spec"]["containers"][0]["image"], mirrored.as_str());
@@ -87,13 +87,13 @@ async fn five_packages_are_mirrored_and_a_cluster_installs_them_from_the_closed_
     for (package, _) in PACKAGES {
         let csv = format!("{package}.v1.0.0");
         until(&format!("{csv} succeeds"), || async {
-            let csv = stage.get(Kind::CSV, &csv).await?;
+            let csv = stage.get(ResourceKind::CSV, &csv).await?;
             (csv["status"]["phase"] == "Succeeded").then_some(())
         })
         .await;
     }
     // The running images come from the mirror, pulled by their source names.
-    let pods = stage.list(Kind::POD).await;
+    let pods = stage.list(ResourceKind::POD).await;
     let images: Vec<&str> = pods
         .iter()
         .filter_map(|pod| pod["spec"]["containers"][0]["image"].as_str())

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::{Value, json};
 use testkit::{Olm, static_program};
 
@@ -53,7 +53,7 @@ fn described(operator: &Operator, related: &[&str]) -> Value {
 
 /// Returns the manifest of the package foo from a catalog.
 async fn manifest(stage: &Stage, catalog: &str) -> Option<Value> {
-    let all = stage.cluster.objects(Kind::PACKAGE_MANIFEST).list(&Default::default()).await.ok()?;
+    let all = stage.cluster.objects(ResourceKind::PACKAGE_MANIFEST).list(&Default::default()).await.ok()?;
     let all = all.items.into_iter().map(|one| serde_json::to_value(one).expect("JSON"));
     let mut found = all.into_iter().find(|one| one["status"]["catalogSource"] == catalog)?;
     for channel in found["status"]["channels"].as_array_mut().into_iter().flatten() {
@@ -142,7 +142,7 @@ async fn olm_follows_an_image_while_our_controller_runs_in_parallel() {
     let image = build(&stage, "1.0.0");
     let spec = json!({"sourceType": "grpc", "image": image, "grpcPodConfig": {"securityContextConfig": "restricted"},
         "updateStrategy": {"registryPoll": {"interval": "10s"}}});
-    stage.create(Kind::CATALOG_SOURCE, &json!({"metadata": {"name": "image"}, "spec": spec})).await;
+    stage.create(ResourceKind::CATALOG_SOURCE, &json!({"metadata": {"name": "image"}, "spec": spec})).await;
     let offers = |version: &'static str| {
         let stage = &stage;
         move || async move {
@@ -155,13 +155,13 @@ async fn olm_follows_an_image_while_our_controller_runs_in_parallel() {
     until("the second version is offered", offers("foo.v1.1.0")).await;
     // The package server may know the new pod before OLM's own connection does.
     let ready = || async {
-        let source = stage.get(Kind::CATALOG_SOURCE, "image").await?;
+        let source = stage.get(ResourceKind::CATALOG_SOURCE, "image").await?;
         (source["status"]["connectionState"]["lastObservedState"] == "READY").then_some(source)
     };
     let source = until("OLM is connected to the second version", ready).await;
     // Our controller changed neither the status nor the pods.
-    let mut all = stage.list(Kind::POD).await;
-    all.extend(stage.list(Kind::SERVICE).await);
+    let mut all = stage.list(ResourceKind::POD).await;
+    all.extend(stage.list(ResourceKind::SERVICE).await);
     all.push(source);
     for object in all {
         let managers = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();

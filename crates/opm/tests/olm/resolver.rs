@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -182,8 +182,8 @@ fn planned(plans: &[Value], without: &BTreeSet<String>) -> BTreeSet<String> {
 /// Waits for the InstallPlan of a namespace without installed versions.
 async fn first_decision(stage: &Stage) -> (Outcome, String) {
     let decided = within(TIMEOUT, || async {
-        let plans = stage.list(Kind::INSTALL_PLAN).await;
-        let subscriptions = stage.list(Kind::SUBSCRIPTION).await;
+        let plans = stage.list(ResourceKind::INSTALL_PLAN).await;
+        let subscriptions = stage.list(ResourceKind::SUBSCRIPTION).await;
         if subscriptions.iter().all(|one| one["status"]["installPlanRef"]["name"].is_string()) {
             return Some((Some(planned(&plans, &BTreeSet::new())), String::new()));
         }
@@ -197,11 +197,11 @@ async fn first_decision(stage: &Stage) -> (Outcome, String) {
 async fn next_decision(stage: &Stage, before: &BTreeSet<String>, expected: &Outcome) -> (Outcome, String) {
     let patience = if expected.as_ref().is_some_and(BTreeSet::is_empty) { NO_UPGRADE_TIMEOUT } else { TIMEOUT };
     let decided = within(patience, || async {
-        let versions = planned(&stage.list(Kind::INSTALL_PLAN).await, before);
+        let versions = planned(&stage.list(ResourceKind::INSTALL_PLAN).await, before);
         if !versions.is_empty() {
             return Some((Some(versions), String::new()));
         }
-        refusal(&stage.list(Kind::SUBSCRIPTION).await).map(|message| (None, message))
+        refusal(&stage.list(ResourceKind::SUBSCRIPTION).await).map(|message| (None, message))
     });
     decided.await.unwrap_or_else(|| (Some(BTreeSet::new()), String::new()))
 }
@@ -221,15 +221,15 @@ async fn within<T, F: Future<Output = Option<T>>>(time: Duration, mut poll: impl
 /// Approves all InstallPlans, waits until their versions are installed, and returns the names of the plans.
 async fn install(stage: &Stage) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for plan in stage.list(Kind::INSTALL_PLAN).await {
+    for plan in stage.list(ResourceKind::INSTALL_PLAN).await {
         let name = plan["metadata"]["name"].as_str().expect("a name").to_owned();
         let patch = Patch::Merge(json!({"spec": {"approved": true}}));
-        let plans = stage.cluster.objects(Kind::INSTALL_PLAN);
+        let plans = stage.cluster.objects(ResourceKind::INSTALL_PLAN);
         plans.patch(&name, &PatchParams::default(), &patch).await.expect("approved");
         names.insert(name);
     }
     let installed = within(TIMEOUT, || async {
-        let all = stage.list(Kind::SUBSCRIPTION).await;
+        let all = stage.list(ResourceKind::SUBSCRIPTION).await;
         all.iter().all(|one| one["status"]["installedCSV"].is_string()).then_some(())
     });
     installed.await.expect("OLM installs the approved versions");
@@ -276,7 +276,7 @@ async fn compare(stage: Stage, seed: u64) -> Vec<Compared> {
     stage.group().await;
     let subscriptions: Vec<Value> = case.wishes.iter().map(|request| subscription(&stage, request)).collect();
     // A Subscription that is created late would be resolved separately.
-    let all = join_all(subscriptions.iter().map(|one| stage.create(Kind::SUBSCRIPTION, one)).collect());
+    let all = join_all(subscriptions.iter().map(|one| stage.create(ResourceKind::SUBSCRIPTION, one)).collect());
     all.await;
     let difference = |what: &str, (expected, reply): &(Outcome, String), (resolved, shown): &(Outcome, String)| {
         (resolved != expected).then(|| {
@@ -289,8 +289,8 @@ async fn compare(stage: Stage, seed: u64) -> Vec<Compared> {
     let mut compared = vec![(kind, difference("nothing installed", &expected, &resolved))];
     if expected.0.is_some() && compared[0].1.is_none() {
         let before = install(&stage).await;
-        let mut objects = stage.list(Kind::SUBSCRIPTION).await;
-        objects.extend(stage.list(Kind::CSV).await);
+        let mut objects = stage.list(ResourceKind::SUBSCRIPTION).await;
+        objects.extend(stage.list(ResourceKind::CSV).await);
         let resolved = offline(&stage, &case, &objects);
         let expected = next_decision(&stage, &before, &resolved.0).await;
         let kind = match &expected.0 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::static_program;
@@ -16,7 +16,7 @@ fn configs() -> Vec<(String, String)> {
 }
 
 async fn succeeded(stage: &Stage, csv: &str) -> bool {
-    stage.get(Kind::CSV, csv).await.is_some_and(|csv| csv["status"]["phase"] == "Succeeded")
+    stage.get(ResourceKind::CSV, csv).await.is_some_and(|csv| csv["status"]["phase"] == "Succeeded")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,7 +32,7 @@ async fn an_operator_is_installed_upgraded_and_removed() {
     assert!(output.contains("address: POD_IP:50051"), "{output}");
     let output = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second)]).await;
     assert!(output.starts_with("exit 0"), "{output}");
-    let csv = stage.get(Kind::CSV, "foo.v1.1.0").await.expect("a CSV");
+    let csv = stage.get(ResourceKind::CSV, "foo.v1.1.0").await.expect("a CSV");
     assert_eq!((&csv["status"]["phase"], &csv["spec"]["replaces"]), (&"Succeeded".into(), &"foo.v1.0.0".into()));
 
     // The CRD came with the first version, and is removed with its objects.
@@ -86,23 +86,23 @@ async fn dependencies_are_installed_and_removed_with_an_operator() {
 /// Changes an InstallPlan while OLM executes it, so that OLM cannot store the result and executes the plan again. The
 /// second execution reports the objects of the first one as `Present`. Returns the states of all steps.
 async fn executed_twice(stage: &Stage) -> Vec<String> {
-    let plans = stage.cluster.objects(Kind::INSTALL_PLAN);
+    let plans = stage.cluster.objects(ResourceKind::INSTALL_PLAN);
     let executed = || async {
-        let all = stage.list(Kind::INSTALL_PLAN).await;
+        let all = stage.list(ResourceKind::INSTALL_PLAN).await;
         let plan = all.into_iter().find(|plan| plan["status"]["phase"] == "Installing")?;
         plan["metadata"]["name"].as_str().map(str::to_owned)
     };
     let plan = until("OLM executes a plan", executed).await;
     let mut number = 0;
     // Two CSVs show that OLM has executed it.
-    while stage.list(Kind::CSV).await.len() < 2 {
+    while stage.list(ResourceKind::CSV).await.len() < 2 {
         number += 1;
         let change = json!({"metadata": {"annotations": {"example.com/number": number.to_string()}}});
         plans.patch(&plan, &PatchParams::default(), &Patch::Merge(change)).await.expect("a changed plan");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let complete = until("the plan is complete", || async {
-        stage.list(Kind::INSTALL_PLAN).await.into_iter().find(|plan| plan["status"]["phase"] == "Complete")
+        stage.list(ResourceKind::INSTALL_PLAN).await.into_iter().find(|plan| plan["status"]["phase"] == "Complete")
     });
     let steps = complete.await["status"]["plan"].as_array().cloned().unwrap_or_default();
     steps.iter().map(|step| step["status"].as_str().unwrap_or_default().to_owned()).collect()
@@ -174,7 +174,7 @@ async fn an_image_that_opm_built_is_an_index() {
     let (main, ..) = depending(&stage);
     let output = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
     assert!(output.starts_with("exit 0"), "{output}");
-    let pods = stage.list(Kind::POD).await;
+    let pods = stage.list(ResourceKind::POD).await;
     let command = pods.iter().find_map(|pod| {
         let container = &pod["spec"]["containers"][0];
         (container["name"] == "registry-grpc").then(|| container["command"].clone())
@@ -202,7 +202,7 @@ async fn a_large_index_is_split_into_several_parts() {
     let (main, ..) = depending(&stage);
     let output = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
     assert!(output.starts_with("exit 0"), "{output}");
-    let maps = stage.list(Kind::CONFIG_MAP).await;
+    let maps = stage.list(ResourceKind::CONFIG_MAP).await;
     assert!(maps.iter().filter(|map| map["binaryData"]["extraFBC"].is_string()).count() > 1, "{output}");
 }
 
@@ -242,7 +242,7 @@ async fn crds_that_others_need_are_kept() {
     let bundle = one.bundle(&broken);
     let running = Running::start(&mut one.command(&["run", "bundle", &bundle, "--timeout", "90s"]));
     let definition = main.crd_name();
-    until("the first has its definition", || one.get(Kind::CRD, &definition)).await;
+    until("the first has its definition", || one.get(ResourceKind::CRD, &definition)).await;
     let output = other.opm(&["run", "bundle", &other.bundle(&main)]).await;
     assert!(output.starts_with("exit 0"), "{output}");
     let created =
@@ -264,7 +264,7 @@ async fn crds_that_others_need_are_kept() {
         other.resources(&main).get("theirs").await.expect("the object still exists").metadata.uid,
         created.metadata.uid
     );
-    let definition = one.cluster.objects(Kind::CRD);
+    let definition = one.cluster.objects(ResourceKind::CRD);
     definition.delete(&main.crd_name(), &Default::default()).await.expect("deleted");
 }
 
@@ -291,9 +291,9 @@ async fn an_operator_from_a_foreign_catalog_is_rejected() {
         output.starts_with("exit 0") && output.contains("CatalogSource [NAMESPACE]/theirs was not created by"),
         "{output}"
     );
-    assert!(stage.get(Kind::CATALOG_SOURCE, "theirs").await.is_some());
+    assert!(stage.get(ResourceKind::CATALOG_SOURCE, "theirs").await.is_some());
     // OLM installs nothing again.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let left: Vec<Value> = stage.list(Kind::CSV).await;
+    let left: Vec<Value> = stage.list(ResourceKind::CSV).await;
     assert!(left.is_empty(), "{left:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::{Value, json};
 
 use crate::operator::Operator;
@@ -61,7 +61,8 @@ async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
     assert_eq!(status["install"]["bundle"], json!({"name": first.csv_name(), "version": "1.0.0"}));
     assert_eq!(condition(&status, "Installed")["status"], "True");
     // The role has exactly the permissions that the bundle needs.
-    let role = stage.stage.get(Kind::CLUSTER_ROLE, &format!("{}-installer", first.package)).await.expect("a role");
+    let role =
+        stage.stage.get(ResourceKind::CLUSTER_ROLE, &format!("{}-installer", first.package)).await.expect("a role");
     assert!(!role["rules"].to_string().contains(r#""*""#), "{role:#}");
     let again = stage.run(&first, &[]).await;
     assert!(
@@ -144,13 +145,19 @@ async fn bundles_that_olm_v1_would_refuse_are_rejected_before_anything_is_create
     let shown = stage.stage.shown(command.output().expect("opm runs"));
     refused(&shown, "namespace \"nowhere-at-all\" does not exist");
     // A CRD that exists already.
-    let mut crd: cluster::Object = serde_json::from_value(operator.crd()).expect("an object");
+    let mut crd: cluster::ClusterObject = serde_json::from_value(operator.crd()).expect("an object");
     crd.metadata.labels = None;
-    stage.stage.cluster.objects(Kind::CRD).create(&Default::default(), &crd).await.expect("created");
+    stage.stage.cluster.objects(ResourceKind::CRD).create(&Default::default(), &crd).await.expect("created");
     let shown = stage.run(&operator, &[]).await;
     refused(&shown, "already exist; nothing was created");
     assert!(shown.contains("--adopt-crds"), "{shown}");
-    stage.stage.cluster.objects(Kind::CRD).delete(&operator.crd_name(), &Default::default()).await.expect("deleted");
+    stage
+        .stage
+        .cluster
+        .objects(ResourceKind::CRD)
+        .delete(&operator.crd_name(), &Default::default())
+        .await
+        .expect("deleted");
     // Missing permissions.
     let namespace = stage.stage.namespace();
     let rules = json!([{"apiGroups": ["olm.operatorframework.io"], "resources": ["*"], "verbs": ["get", "list"]}]);
@@ -174,12 +181,12 @@ async fn a_package_runs_under_one_olm_only() {
     // OLM v0 runs it.
     let spec = json!({"name": operator.package, "channel": "stable", "source": "none",
         "sourceNamespace": stage.stage.namespace()});
-    stage.stage.create(Kind::SUBSCRIPTION, &json!({"metadata": {"name": "old"}, "spec": spec})).await;
+    stage.stage.create(ResourceKind::SUBSCRIPTION, &json!({"metadata": {"name": "old"}, "spec": spec})).await;
     let before = stage.everything().await;
     let shown = stage.run(&operator, &[]).await;
     assert!(shown.contains("runs under OLM v0 already: Subscription [NAMESPACE]/old"), "{shown}");
     stage.wait_until_only(&before).await;
-    stage.stage.cluster.objects(Kind::SUBSCRIPTION).delete("old", &Default::default()).await.expect("deleted");
+    stage.stage.cluster.objects(ResourceKind::SUBSCRIPTION).delete("old", &Default::default()).await.expect("deleted");
     // OLM v1 runs it.
     let object = json!({"metadata": {"name": operator.package}, "spec": {
         "namespace": stage.stage.namespace(), "serviceAccount": {"name": "nobody"},
@@ -205,7 +212,7 @@ async fn a_refusal_of_operator_controller_is_rolled_back() {
     let operator = stage.operator("1.0.0");
     // An account of that name has another owner, and Helm does not take it over.
     let name = format!("{}-controller", operator.package);
-    stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
+    stage.stage.create(ResourceKind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
     let before = stage.everything().await;
     let shown = stage.run(&operator, &["--timeout", "30s"]).await;
     assert!(
@@ -215,7 +222,7 @@ async fn a_refusal_of_operator_controller_is_rolled_back() {
     );
     assert!(shown.ends_with("all created objects were rolled back\n"), "{shown}");
     stage.wait_until_only(&before).await;
-    assert!(stage.stage.get(Kind::SERVICE_ACCOUNT, &name).await.is_some());
+    assert!(stage.stage.get(ResourceKind::SERVICE_ACCOUNT, &name).await.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,16 +270,16 @@ async fn cleanup_removes_objects_of_a_run_that_ended_before_its_catalog() {
     let operator = stage.operator("1.0.0");
     let name = format!("{}-installer", operator.package);
     let labelled = json!({"metadata": {"name": name, "labels": {"opm.run/id": "0123456789abcdef"}}, "rules": []});
-    stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": labelled["metadata"]})).await;
-    stage.stage.create(Kind::CLUSTER_ROLE, &labelled).await;
+    stage.stage.create(ResourceKind::SERVICE_ACCOUNT, &json!({"metadata": labelled["metadata"]})).await;
+    stage.stage.create(ResourceKind::CLUSTER_ROLE, &labelled).await;
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0") && shown.contains("ClusterRole"), "{shown}");
     stage.wait_until_only(&before).await;
     // An account of that name that no run created is kept.
-    stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
+    stage.stage.create(ResourceKind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
     let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
     assert!(shown.contains("not found"), "{shown}");
-    assert!(stage.stage.get(Kind::SERVICE_ACCOUNT, &name).await.is_some());
+    assert!(stage.stage.get(ResourceKind::SERVICE_ACCOUNT, &name).await.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -341,8 +348,8 @@ async fn an_existing_crd_becomes_part_of_the_installation_on_request() {
     operator.dependencies = Some(
         "dependencies:\n- type: olm.package\n  value:\n    packageName: bar\n    version: \">=2.0.0\"\n".to_owned(),
     );
-    let crd: cluster::Object = serde_json::from_value(operator.crd()).expect("an object");
-    stage.stage.cluster.objects(Kind::CRD).create(&Default::default(), &crd).await.expect("created");
+    let crd: cluster::ClusterObject = serde_json::from_value(operator.crd()).expect("an object");
+    stage.stage.cluster.objects(ResourceKind::CRD).create(&Default::default(), &crd).await.expect("created");
     let shown = stage.run(&operator, &["--adopt-crds", "--ignore-dependencies"]).await;
     assert!(shown.starts_with("exit 0") && shown.contains("become part of the installation"), "{shown}");
     assert!(shown.contains("without its dependencies (olm.package.required)"), "{shown}");

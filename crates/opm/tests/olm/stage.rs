@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::{Access, Cluster, Kind, Object};
+use cluster::{Access, Cluster, ClusterObject, ResourceKind};
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
@@ -21,24 +21,29 @@ use crate::operator::Operator;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Kinds of objects that a run or OLM creates.
-const KINDS: [Kind; 17] = [
-    Kind::CATALOG_SOURCE,
-    Kind::SUBSCRIPTION,
-    Kind::INSTALL_PLAN,
-    Kind::CSV,
-    Kind::OPERATOR_GROUP,
-    Kind { kind: "OperatorCondition", plural: "operatorconditions", version: "v2", ..Kind::CSV },
-    Kind::CONFIG_MAP,
-    Kind::POD,
-    Kind::SERVICE,
-    Kind::SERVICE_ACCOUNT,
-    Kind::SECRET,
-    Kind::DEPLOYMENT,
-    Kind { kind: "ReplicaSet", plural: "replicasets", ..Kind::DEPLOYMENT },
-    Kind::JOB,
-    Kind { group: "rbac.authorization.k8s.io", kind: "Role", plural: "roles", ..Kind::POD },
-    Kind { group: "rbac.authorization.k8s.io", kind: "RoleBinding", plural: "rolebindings", ..Kind::POD },
-    Kind::NETWORK_POLICY,
+const KINDS: [ResourceKind; 17] = [
+    ResourceKind::CATALOG_SOURCE,
+    ResourceKind::SUBSCRIPTION,
+    ResourceKind::INSTALL_PLAN,
+    ResourceKind::CSV,
+    ResourceKind::OPERATOR_GROUP,
+    ResourceKind { kind: "OperatorCondition", plural: "operatorconditions", version: "v2", ..ResourceKind::CSV },
+    ResourceKind::CONFIG_MAP,
+    ResourceKind::POD,
+    ResourceKind::SERVICE,
+    ResourceKind::SERVICE_ACCOUNT,
+    ResourceKind::SECRET,
+    ResourceKind::DEPLOYMENT,
+    ResourceKind { kind: "ReplicaSet", plural: "replicasets", ..ResourceKind::DEPLOYMENT },
+    ResourceKind::JOB,
+    ResourceKind { group: "rbac.authorization.k8s.io", kind: "Role", plural: "roles", ..ResourceKind::POD },
+    ResourceKind {
+        group: "rbac.authorization.k8s.io",
+        kind: "RoleBinding",
+        plural: "rolebindings",
+        ..ResourceKind::POD
+    },
+    ResourceKind::NETWORK_POLICY,
 ];
 
 pub(crate) struct Stage {
@@ -82,12 +87,12 @@ impl Stage {
 
     /// Deletes objects that OLM would continue to reconcile, and the namespace.
     pub(crate) async fn end(self) {
-        for kind in [Kind::SUBSCRIPTION, Kind::CATALOG_SOURCE, Kind::CSV] {
+        for kind in [ResourceKind::SUBSCRIPTION, ResourceKind::CATALOG_SOURCE, ResourceKind::CSV] {
             let all = self.cluster.objects(kind);
             // Everything else is deleted with the namespace.
             let _ = all.delete_collection(&Default::default(), &ListParams::default()).await;
         }
-        let _ = self.cluster.objects(Kind::NAMESPACE).delete(self.namespace(), &Default::default()).await;
+        let _ = self.cluster.objects(ResourceKind::NAMESPACE).delete(self.namespace(), &Default::default()).await;
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -156,18 +161,18 @@ impl Stage {
             .replace(self.namespace(), "[NAMESPACE]")
     }
 
-    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, kind: ResourceKind, name: &str) -> Option<Value> {
         let found = self.cluster.objects(kind).get_opt(name).await.expect("a response");
         found.map(|found| serde_json::to_value(found).expect("JSON"))
     }
 
-    pub(crate) async fn list(&self, kind: Kind) -> Vec<Value> {
+    pub(crate) async fn list(&self, kind: ResourceKind) -> Vec<Value> {
         let found = self.cluster.objects(kind).list(&ListParams::default()).await.expect("a list");
         found.items.into_iter().map(|one| serde_json::to_value(one).expect("JSON")).collect()
     }
 
-    pub(crate) async fn create(&self, kind: Kind, object: &Value) -> Object {
-        let mut object: Object = serde_json::from_value(object.clone()).expect("an object");
+    pub(crate) async fn create(&self, kind: ResourceKind, object: &Value) -> ClusterObject {
+        let mut object: ClusterObject = serde_json::from_value(object.clone()).expect("an object");
         object.types = Some(kube::api::TypeMeta { api_version: kind.api_version(), kind: kind.kind.into() });
         self.cluster.objects(kind).create(&PostParams::default(), &object).await.expect("created")
     }
@@ -223,13 +228,13 @@ impl Stage {
     pub(crate) async fn source(&self, name: &str, address: &str, more: Value) {
         let mut spec = json!({"sourceType": "grpc", "address": address});
         spec.as_object_mut().expect("a spec").extend(more.as_object().expect("fields").clone());
-        self.create(Kind::CATALOG_SOURCE, &json!({"metadata": {"name": name}, "spec": spec})).await;
+        self.create(ResourceKind::CATALOG_SOURCE, &json!({"metadata": {"name": name}, "spec": spec})).await;
     }
 
     /// Creates an OperatorGroup for the namespace itself.
     pub(crate) async fn group(&self) {
         let spec = json!({"targetNamespaces": [self.namespace()]});
-        self.create(Kind::OPERATOR_GROUP, &json!({"metadata": {"name": "group"}, "spec": spec})).await;
+        self.create(ResourceKind::OPERATOR_GROUP, &json!({"metadata": {"name": "group"}, "spec": spec})).await;
     }
 
     /// Creates a Subscription to the channel stable of a package.
@@ -238,7 +243,7 @@ impl Stage {
             "name": package, "channel": "stable", "source": source, "sourceNamespace": self.namespace(),
         });
         spec.as_object_mut().expect("a spec").extend(more.as_object().expect("fields").clone());
-        self.create(Kind::SUBSCRIPTION, &json!({"metadata": {"name": package}, "spec": spec})).await;
+        self.create(ResourceKind::SUBSCRIPTION, &json!({"metadata": {"name": package}, "spec": spec})).await;
     }
 
     /// Returns the names of all objects in the namespace, and of CRDs and cluster-scoped objects that belong to it.
@@ -255,7 +260,7 @@ impl Stage {
                 }
             }
         }
-        for crd in self.list(Kind::CRD).await {
+        for crd in self.list(ResourceKind::CRD).await {
             let name = crd["metadata"]["name"].as_str().unwrap_or_default();
             if name.contains(self.namespace()) {
                 all.push(format!("CustomResourceDefinition {name}"));

@@ -1,6 +1,6 @@
 //! A namespace of a cluster with OLM v0 and OLM v1.
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::OlmV1;
@@ -8,8 +8,8 @@ use testkit::OlmV1;
 use crate::operator::Operator;
 use crate::stage::{Stage, until};
 
-pub(crate) const EXTENSION: Kind = Kind::CLUSTER_EXTENSION;
-pub(crate) const CATALOG: Kind = Kind::CLUSTER_CATALOG;
+pub(crate) const EXTENSION: ResourceKind = ResourceKind::CLUSTER_EXTENSION;
+pub(crate) const CATALOG: ResourceKind = ResourceKind::CLUSTER_CATALOG;
 
 pub(crate) struct StageV1 {
     pub(crate) stage: Stage,
@@ -45,13 +45,13 @@ impl StageV1 {
     /// Creates an account with all permissions.
     pub(crate) async fn account(&self) {
         let stage = &self.stage;
-        stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": "installer"}})).await;
+        stage.create(ResourceKind::SERVICE_ACCOUNT, &json!({"metadata": {"name": "installer"}})).await;
         let binding = json!({
             "metadata": {"name": self.name("installer")},
             "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": stage.namespace()}],
             "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
         });
-        stage.create(Kind::CLUSTER_ROLE_BINDING, &binding).await;
+        stage.create(ResourceKind::CLUSTER_ROLE_BINDING, &binding).await;
     }
 
     /// Creates a ClusterExtension that selects the catalogs of this stage, with additional fields of its source.
@@ -111,7 +111,13 @@ impl StageV1 {
     pub(crate) async fn everything(&self) -> Vec<String> {
         let mut all = self.stage.everything().await;
         let namespace = self.stage.namespace();
-        for kind in [EXTENSION, CATALOG, Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING, Kind::NAMESPACE] {
+        for kind in [
+            EXTENSION,
+            CATALOG,
+            ResourceKind::CLUSTER_ROLE,
+            ResourceKind::CLUSTER_ROLE_BINDING,
+            ResourceKind::NAMESPACE,
+        ] {
             for object in self.stage.list(kind).await {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 if name.contains(namespace) {
@@ -120,7 +126,7 @@ impl StageV1 {
             }
         }
         // Helm stores its releases in the namespace of the controller.
-        let secrets = self.stage.cluster.objects_in(Kind::SECRET, "olmv1-system");
+        let secrets = self.stage.cluster.objects_in(ResourceKind::SECRET, "olmv1-system");
         for secret in secrets.list(&Default::default()).await.expect("a list").items {
             let name = secret.metadata.name.unwrap_or_default();
             if name.contains(namespace) {

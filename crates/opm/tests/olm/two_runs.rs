@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{Kind, Object};
+use cluster::{ClusterObject, ResourceKind};
 use kube::Api;
 use kube::discovery::{Discovery, Scope, verbs};
 use serde_json::{Value, json};
@@ -29,11 +29,11 @@ async fn create_foreign_objects(stage: &Stage) {
         },
     });
     let created = [
-        (Kind::CRD, definition),
-        (Kind::CONFIG_MAP, json!({"metadata": {"name": "foo-catalog-configs"}, "data": {"a": "b"}})),
-        (Kind::SERVICE_ACCOUNT, json!({"metadata": {"name": "foo"}})),
+        (ResourceKind::CRD, definition),
+        (ResourceKind::CONFIG_MAP, json!({"metadata": {"name": "foo-catalog-configs"}, "data": {"a": "b"}})),
+        (ResourceKind::SERVICE_ACCOUNT, json!({"metadata": {"name": "foo"}})),
         (
-            Kind::CATALOG_SOURCE,
+            ResourceKind::CATALOG_SOURCE,
             json!({"metadata": {"name": "foo-catalog"},
             "spec": {"sourceType": "grpc", "address": "127.0.0.1:1"}}),
         ),
@@ -53,7 +53,7 @@ async fn snapshot(stage: &Stage) -> BTreeMap<String, Value> {
         if !capabilities.supports_operation(verbs::LIST) || matches!(&*resource.kind, "Event" | "PackageManifest") {
             continue;
         }
-        let objects: Api<Object> = match capabilities.scope {
+        let objects: Api<ClusterObject> = match capabilities.scope {
             Scope::Namespaced => Api::namespaced_with(client.clone(), stage.namespace(), &resource),
             Scope::Cluster => Api::all_with(client.clone(), &resource),
         };
@@ -111,7 +111,7 @@ async fn a_killed_run_does_not_affect_another() {
         assert!(cleaned.starts_with("exit 0"), "round {round}, moment {moment}:\n{cleaned}");
         let remaining = other.resources(&main).get("theirs").await.expect("the object still exists");
         assert_eq!(remaining.metadata.uid, created.metadata.uid);
-        let csv = other.get(Kind::CSV, "foo.v1.0.0").await.expect("a CSV");
+        let csv = other.get(ResourceKind::CSV, "foo.v1.0.0").await.expect("a CSV");
         assert_eq!(csv["status"]["phase"], "Succeeded");
         // The first run owns the CRD, and the second one needs it.
         let definition = format!("CustomResourceDefinition {}", main.crd_name());
@@ -119,7 +119,7 @@ async fn a_killed_run_does_not_affect_another() {
         one.wait_until_only(&expected).await;
         let output = other.opm(&["cleanup", "foo"]).await;
         assert!(output.starts_with("exit 0"), "{output}");
-        let definitions = one.cluster.objects(Kind::CRD);
+        let definitions = one.cluster.objects(ResourceKind::CRD);
         // The CRD was removed with its owner, or it is kept.
         let _ = definitions.delete(&main.crd_name(), &Default::default()).await;
         assert_eq!(snapshot(&bystander).await, others, "round {round}: a foreign object changed");

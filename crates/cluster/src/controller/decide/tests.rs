@@ -30,7 +30,7 @@ fn update(name: &str, ready: bool, image: &str) -> Pod {
     Pod { created: at(NOW - 10), ..pod(name, PodRole::Update, "h", ready, image) }
 }
 
-fn decided(pods: &[Pod], poll_in: i64) -> Decision {
+fn decided(pods: &[Pod], poll_in: i64) -> PodDecision {
     let desired = Desired {
         hash: "h",
         now: at(NOW),
@@ -41,41 +41,41 @@ fn decided(pods: &[Pod], poll_in: i64) -> Decision {
     decide(pods, &desired)
 }
 
-fn steps(pods: &[Pod], poll_in: i64) -> Vec<Step> {
+fn steps(pods: &[Pod], poll_in: i64) -> Vec<PodAction> {
     decided(pods, poll_in).steps
 }
 
-fn delete(name: &str, grace: u32) -> Step {
-    Step::Delete { name: name.into(), grace }
+fn delete(name: &str, grace: u32) -> PodAction {
+    PodAction::Delete { name: name.into(), grace }
 }
 
 #[test]
 fn a_missing_pod_is_started_as_the_serving_pod() {
-    assert_eq!(steps(&[], 0), [Step::Start]);
+    assert_eq!(steps(&[], 0), [PodAction::Start]);
     let dead = Pod { dead: true, ..serving("a", false, "1") };
-    assert_eq!(steps(std::slice::from_ref(&dead), 0), [delete("a", 0), Step::Start]);
+    assert_eq!(steps(std::slice::from_ref(&dead), 0), [delete("a", 0), PodAction::Start]);
     // A pod that ends early is not restarted immediately.
     let young = Pod { created: at(NOW - 5), why_not: Some("it failed: x".into()), ..dead };
     let decision = decided(&[young], 100);
     assert_eq!(decision.steps, [delete("a", 0)]);
-    assert_eq!(decision.outcome, Some(Outcome::NotStarted));
+    assert_eq!(decision.outcome, Some(PodOutcome::NotStarted));
     assert_eq!(decision.complaint.unwrap().message, "pod a: it failed: x");
     let ending = Pod { deleting: true, ..serving("a", true, "1") };
-    assert_eq!(steps(&[ending], 0), [Step::Start]);
-    assert_eq!(steps(&[update("b", false, "1")], 0), [Step::Promote("b".into())]);
+    assert_eq!(steps(&[ending], 0), [PodAction::Start]);
+    assert_eq!(steps(&[update("b", false, "1")], 0), [PodAction::Promote("b".into())]);
 }
 
 #[test]
 fn an_image_is_polled_when_it_is_due() {
     assert_eq!(steps(&[serving("a", true, "1")], 1), []);
-    assert_eq!(steps(&[serving("a", true, "1")], 0), [Step::StartBeside { poll: true }]);
+    assert_eq!(steps(&[serving("a", true, "1")], 0), [PodAction::StartBeside { poll: true }]);
     assert_eq!(steps(&[serving("a", true, "1"), update("b", false, "2")], 0), []);
 }
 
 #[test]
 fn a_newer_image_takes_over_before_the_old_pod_ends() {
     let old = serving("a", true, "1");
-    assert_eq!(steps(&[old.clone(), update("b", true, "2")], 9), [Step::Promote("b".into())]);
+    assert_eq!(steps(&[old.clone(), update("b", true, "2")], 9), [PodAction::Promote("b".into())]);
     let fresh = Pod { promoted: Some(at(NOW - 2)), created: at(NOW - 10), ..serving("b", true, "2") };
     let decision = decided(&[old.clone(), fresh.clone()], 0);
     assert_eq!(decision.steps, []);
@@ -109,12 +109,12 @@ fn a_failing_new_image_does_not_affect_the_old_one() {
 #[test]
 fn a_pod_with_another_spec_starts_before_it_replaces_the_old_one() {
     let old = Pod { hash: "before".into(), ..serving("a", true, "1") };
-    assert_eq!(steps(std::slice::from_ref(&old), 9), [Step::StartBeside { poll: false }]);
+    assert_eq!(steps(std::slice::from_ref(&old), 9), [PodAction::StartBeside { poll: false }]);
     assert_eq!(steps(&[old.clone(), update("b", false, "2")], 9), []);
     // Even with the same image, whose configuration differs.
-    assert_eq!(steps(&[old.clone(), update("b", true, "1")], 9), [Step::Promote("b".into())]);
+    assert_eq!(steps(&[old.clone(), update("b", true, "1")], 9), [PodAction::Promote("b".into())]);
     let stale = Pod { hash: "between".into(), ..update("c", true, "2") };
-    assert_eq!(steps(&[old.clone(), stale], 9), [delete("c", 1), Step::StartBeside { poll: false }]);
+    assert_eq!(steps(&[old.clone(), stale], 9), [delete("c", 1), PodAction::StartBeside { poll: false }]);
     let desired =
         Desired { hash: "h", now: at(NOW), poll_at: None, overlap: Duration::ZERO, retry_at: Some(at(NOW + 7)) };
     let decision = decide(&[old], &desired);
@@ -129,8 +129,8 @@ fn a_pod_that_never_becomes_ready_is_replaced() {
     assert_eq!(decision.steps, []);
     assert_eq!(decision.complaint.unwrap().message, "pod a: image cannot be pulled");
     assert!(!decision.served);
-    assert_eq!(steps(std::slice::from_ref(&stuck), 0), [Step::StartBeside { poll: true }]);
-    assert_eq!(steps(&[stuck, update("b", true, "1")], 9), [Step::Promote("b".into())]);
+    assert_eq!(steps(std::slice::from_ref(&stuck), 0), [PodAction::StartBeside { poll: true }]);
+    assert_eq!(steps(&[stuck, update("b", true, "1")], 9), [PodAction::Promote("b".into())]);
 }
 
 #[test]

@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt;
 
 use super::WatchBackoff;
-use super::lease::Lease;
-use super::metrics::Metrics;
+use super::lease::LeaderLease;
+use super::metrics::ControllerMetrics;
 use crate::cluster_catalog::NAME_LABEL;
 use crate::request::Requests;
 use crate::views::{ClusterCatalog, View};
-use crate::{Cluster, Error, Kind, Object};
+use crate::{Cluster, ClusterObject, Error, ResourceKind};
 use state::{Desired, NextStep, Served};
 use status::Report;
 
@@ -71,7 +71,7 @@ pub struct ClusterCatalogsPlan {
     /// How long a replica may be silent before another takes over.
     pub lease_duration: Duration,
     /// Counts what the controller does.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ControllerMetrics>,
     /// The base URL of catalogs: `/catalogs/NAME` is appended.
     pub base: String,
     /// Pulls and serves catalogs.
@@ -84,14 +84,14 @@ struct Context {
     leading: AtomicBool,
     served: Mutex<HashMap<String, Served>>,
     failures: Mutex<HashMap<String, u32>>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ControllerMetrics>,
 }
 
 /// Runs until stopped, then releases the lease. Failures on the cluster are retried.
 pub async fn run_cluster_catalogs(cluster: Cluster, plan: ClusterCatalogsPlan, stop: impl Future<Output = ()>) {
     let metrics = Arc::clone(&plan.metrics);
     let (namespace, name) = (&plan.lease_namespace, &plan.lease_name);
-    let mut lease = Lease::new(&cluster, namespace, name, &plan.identity, plan.lease_duration, metrics.clone());
+    let mut lease = LeaderLease::new(&cluster, namespace, name, &plan.identity, plan.lease_duration, metrics.clone());
     let context = Arc::new(Context {
         cluster: cluster.clone(),
         plan: plan.clone(),
@@ -126,11 +126,11 @@ pub async fn run_cluster_catalogs(cluster: Cluster, plan: ClusterCatalogsPlan, s
 
 /// Reconciles every ClusterCatalog that changes.
 async fn follow(context: &Arc<Context>) {
-    let kind = Kind::CLUSTER_CATALOG;
+    let kind = ResourceKind::CLUSTER_CATALOG;
     let controller = Controller::new_with(context.cluster.objects(kind), watcher::Config::default(), kind.resource())
         .with_config(Config::default().concurrency(CONCURRENT_PULLS));
-    let work = |object: Arc<Object>, context: Arc<Context>| async move { context.reconcile(&object).await };
-    let on_error = |object: Arc<Object>, error: &Error, context: Arc<Context>| {
+    let work = |object: Arc<ClusterObject>, context: Arc<Context>| async move { context.reconcile(&object).await };
+    let on_error = |object: Arc<ClusterObject>, error: &Error, context: Arc<Context>| {
         let name = object.metadata.name.clone().unwrap_or_default();
         let pause = context.pause(&name);
         context.metrics.errors.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl Context {
         self.plan.server.withdraw(name);
     }
 
-    async fn reconcile(self: &Arc<Self>, object: &Object) -> Result<Action, Error> {
+    async fn reconcile(self: &Arc<Self>, object: &ClusterObject) -> Result<Action, Error> {
         self.metrics.reconciles.fetch_add(1, Ordering::Relaxed);
         self.metrics.reached.store(true, Ordering::Relaxed);
         let leads = self.leading.load(Ordering::Relaxed);
@@ -219,7 +219,7 @@ impl Context {
     /// Resolves the image and serves it.
     async fn refresh(
         self: &Arc<Self>,
-        object: &Object,
+        object: &ClusterObject,
         wanted: &Desired,
         before: Option<Served>,
     ) -> Result<Action, Error> {
@@ -269,7 +269,7 @@ impl Context {
     }
 
     /// Adds the finalizer, and the label by which ClusterExtensions select the ClusterCatalog.
-    async fn mark(&self, object: &Object, name: &str) -> Result<(), Error> {
+    async fn mark(&self, object: &ClusterObject, name: &str) -> Result<(), Error> {
         let mut finalizers = object.metadata.finalizers.clone().unwrap_or_default();
         let labelled =
             object.metadata.labels.as_ref().and_then(|labels| labels.get(NAME_LABEL)).is_some_and(|it| it == name);
@@ -286,7 +286,7 @@ impl Context {
     }
 
     /// Removes the finalizer.
-    async fn finalize(&self, object: &Object) -> Result<(), Error> {
+    async fn finalize(&self, object: &ClusterObject) -> Result<(), Error> {
         let mut finalizers = object.metadata.finalizers.clone().unwrap_or_default();
         if !finalizers.iter().any(|one| one == FINALIZER) {
             return Ok(());
@@ -296,22 +296,22 @@ impl Context {
         self.patch(object, json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}})).await
     }
 
-    async fn patch(&self, object: &Object, patch: Value) -> Result<(), Error> {
+    async fn patch(&self, object: &ClusterObject, patch: Value) -> Result<(), Error> {
         self.send(object, &patch, false).await
     }
 
     /// Writes the status if it differs.
-    async fn report(&self, object: &Object, report: &Report<'_>) -> Result<(), Error> {
+    async fn report(&self, object: &ClusterObject, report: &Report<'_>) -> Result<(), Error> {
         match status::of(&ClusterCatalog::of(object)?, report, &self.plan.base) {
             Some(status) => self.send(object, &json!({"status": status}), true).await,
             None => Ok(()),
         }
     }
 
-    async fn send(&self, object: &Object, patch: &Value, status: bool) -> Result<(), Error> {
+    async fn send(&self, object: &ClusterObject, patch: &Value, status: bool) -> Result<(), Error> {
         let name = object.metadata.name.as_deref().unwrap_or_default();
         let requests = Requests::within(&self.cluster, &*self.metrics, TIMEOUT);
-        let catalogs = self.cluster.objects(Kind::CLUSTER_CATALOG);
+        let catalogs = self.cluster.objects(ResourceKind::CLUSTER_CATALOG);
         let (how, patch) = (PatchParams::default(), Patch::Merge(patch));
         let what = format!("updating ClusterCatalog {name}");
         let sent = requests.retry(&what, |_| async {

@@ -1,6 +1,6 @@
 //! One list of the catalogs of both OLM generations.
 
-use cluster::{CatalogState, ClusterCatalogState, Kind};
+use cluster::{CatalogState, ClusterCatalogState, ResourceKind};
 use serde_json::{Value, json};
 
 use super::v1;
@@ -37,7 +37,7 @@ impl CatalogList {
             let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
             let shown = if state.state.is_empty() { "unknown" } else { &state.state };
             let cells = [
-                Kind::CATALOG_SOURCE.kind,
+                ResourceKind::CATALOG_SOURCE.kind,
                 &state.namespace,
                 &state.name,
                 shown,
@@ -47,7 +47,7 @@ impl CatalogList {
             cells.map(str::to_owned).to_vec()
         };
         let cluster = |state: &ClusterCatalogState| {
-            [Kind::CLUSTER_CATALOG.kind, "", &state.name, v1::serving_state(state), &state.image, ""]
+            [ResourceKind::CLUSTER_CATALOG.kind, "", &state.name, v1::serving_state(state), &state.image, ""]
                 .map(str::to_owned)
                 .to_vec()
         };
@@ -60,14 +60,14 @@ impl CatalogList {
         let mut all = Vec::new();
         for state in &self.sources {
             let mut value = serde_json::to_value(state).map_err(wrong)?;
-            value["kind"] = json!(Kind::CATALOG_SOURCE.kind);
+            value["kind"] = json!(ResourceKind::CATALOG_SOURCE.kind);
             // Lists do not read pods.
             value.as_object_mut().map(|value| value.remove("pods"));
             all.push(value);
         }
         for state in &self.clusters {
             let mut value = serde_json::to_value(state).map_err(wrong)?;
-            value["kind"] = json!(Kind::CLUSTER_CATALOG.kind);
+            value["kind"] = json!(ResourceKind::CLUSTER_CATALOG.kind);
             all.push(value);
         }
         Ok(Value::Array(all))

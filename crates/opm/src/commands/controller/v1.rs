@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{CatalogServer, ClusterCatalogsPlan, Metrics, ServeError};
+use cluster::{CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ServeError};
 use fbc::Limits;
 use image::{Location, Reference};
 use serve::catalogs::{self, Catalogs};
@@ -87,7 +87,7 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
         pull: flags.pull.clone(),
         limits: limits::from_env()?,
     };
-    let (metrics, mut outcome) = (Arc::new(Metrics::new(args.lease_duration)), Ok(()));
+    let (metrics, mut outcome) = (Arc::new(ControllerMetrics::new(args.lease_duration)), Ok(()));
     let plan = ClusterCatalogsPlan {
         base: flags.base(&lease_namespace),
         lease_namespace,

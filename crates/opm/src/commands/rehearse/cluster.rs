@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bundle::rehearse::{OnCluster, Prediction};
-use cluster::{Access, Compared};
+use cluster::{Access, DryRunResult};
 
 use super::flags::RehearseArgs;
 use crate::cluster_flags::{block_on, failure};
@@ -35,7 +35,7 @@ pub(super) fn compared(
         all = seen.map_err(failure)?;
         Ok(())
     })?;
-    let on_cluster = |Compared { unknown_kind, there, owner, refused, resources }| OnCluster {
+    let on_cluster = |DryRunResult { unknown_kind, there, owner, refused, resources }| OnCluster {
         unknown_kind,
         there,
         owner,

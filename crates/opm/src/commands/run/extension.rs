@@ -5,10 +5,10 @@ use std::path::Path;
 use bundle::rehearse::v1::{CertificateProvider, Profile, Runtime};
 use bundle::rehearse::{InstallModeType, Installer, Level, OlmGeneration, RehearsalInput, Rehearse};
 use bundle::review::crd;
-use cluster::extension::{self, Carried, Extension, Offer};
+use cluster::extension::{self, Carried, Extension, OlmFeatures};
 use cluster::run::install_mode::{InstallMode, ModeType};
 use cluster::run::names;
-use cluster::run::pod::Content;
+use cluster::run::pod::CatalogPodContent;
 use cluster::{Cluster, Ledger};
 use fbc::Limits;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub(super) struct Rehearsed {
 
 /// The parameters of a rehearsal.
 pub(super) struct Rehearsal<'a> {
-    pub(super) offer: &'a Offer,
+    pub(super) offer: &'a OlmFeatures,
     pub(super) name: &'a str,
     pub(super) namespace: &'a str,
     pub(super) watch_namespace: Option<&'a str>,
@@ -198,7 +198,7 @@ pub(super) fn run(
     let offer = match &cluster {
         Some(cluster) => session.ask(extension::offer(cluster, deadline, &live))?,
         // Assume the newest release.
-        None => Offer { has_config: true, ..Offer::default() },
+        None => OlmFeatures { has_config: true, ..OlmFeatures::default() },
     };
     let bundle = read(&pulled.directory, &builder.limits)?;
     let watched = watch_namespace(args.install_mode.as_ref(), &namespace, &bundle)?;
@@ -267,9 +267,9 @@ pub(super) fn run(
 }
 
 /// Returns the pushed image of a catalog.
-pub(super) fn pushed(content: Content) -> Result<String, Failure> {
+pub(super) fn pushed(content: CatalogPodContent) -> Result<String, Failure> {
     match content {
-        Content::Image(image) => Ok(image),
+        CatalogPodContent::Image(image) => Ok(image),
         _ => Err(no_registry()),
     }
 }

@@ -1,6 +1,6 @@
 //! `opm run bundle-upgrade --olm v1`: upgrades an operator that OLM v1 installed.
 
-use cluster::extension::{self, Account, Carried, Upgrade};
+use cluster::extension::{self, Carried, InstallerAccount, Upgrade};
 use cluster::run::names;
 use cluster::{Cluster, Ledger};
 
@@ -83,8 +83,8 @@ pub(super) fn run(
         bundle: facts.csv.clone(),
         version: rehearsed.bundle.version.clone(),
         account: match offer.needs_account {
-            true => Account::Derived(rehearsed.role["rules"].clone()),
-            false => Account::None,
+            true => InstallerAccount::Derived(rehearsed.role["rules"].clone()),
+            false => InstallerAccount::None,
         },
         carried: Carried { image, registry, index_image: index_image.to_owned(), items },
         ignore_crd_safety: args.more.ignore_crd_safety,

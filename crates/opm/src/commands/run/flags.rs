@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::builder::TypedValueParser;
-use cluster::run::pod::{Item, PodSettings, Security};
+use cluster::run::pod::{IndexItem, PodSettings, Security};
 use image::{ImageReferenceError, Reference};
 
 use crate::choice::choice;
@@ -126,13 +126,13 @@ impl ServeFlags {
     }
 
     /// Returns the bundle with its add mode.
-    pub(super) fn item(&self, image: &str, index_image: &str) -> Item {
+    pub(super) fn item(&self, image: &str, index_image: &str) -> IndexItem {
         let mode = match self.mode.as_str() {
             "" if index_image.starts_with(SEMVER_PREFIX) => "semver",
             "" => "replaces",
             mode => mode,
         };
-        Item { image: image.to_owned(), mode: mode.to_owned() }
+        IndexItem { image: image.to_owned(), mode: mode.to_owned() }
     }
 }
 

@@ -5,9 +5,9 @@ mod documents;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cluster::run::Facts;
-use cluster::run::partition::{self, Document, Language};
-use cluster::run::pod::{Content, Item};
+use cluster::run::CsvFacts;
+use cluster::run::partition::{self, CatalogDocument, Language};
+use cluster::run::pod::{CatalogPodContent, IndexItem};
 use edit::run_bundle::{self, Additions, ChannelEdit};
 use fbc::blob::TextBuffer;
 use fbc::fault::{Class, Fault};
@@ -88,7 +88,7 @@ pub(super) struct CatalogBuilder<'a> {
 
 /// A pulled bundle.
 pub(super) struct Pulled {
-    pub(super) facts: Facts,
+    pub(super) facts: CsvFacts,
     pub(super) directory: PathBuf,
     image: String,
 }
@@ -130,7 +130,7 @@ impl CatalogBuilder<'_> {
             source::inside(&directory, &annotated.manifests).map_err(|error| BundleError::Load(hidden(&error)))?;
         let contents =
             bundle::read_manifests(&manifests, &self.limits).map_err(|error| BundleError::Load(hidden(&error)))?;
-        let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv)
+        let facts = CsvFacts::read(&annotated.package, &annotated.channels, &contents.csv)
             .map_err(|error| BundleError::Load(hidden(&error)))?;
         // Pin the digest: OLM installs the checked image, even if the tag moves.
         let image = if self.flags.pin { self.pinned(pinned) } else { reference.to_owned() };
@@ -190,13 +190,13 @@ impl CatalogBuilder<'_> {
     }
 
     /// Returns the content of a pod that adds the bundles to a database.
-    pub(super) fn database(&self, image: &str, path: &str) -> Result<Content, Failure> {
+    pub(super) fn database(&self, image: &str, path: &str) -> Result<CatalogPodContent, Failure> {
         if self.flags.registry.is_some() {
             return Err(Failure::message(
                 "--registry builds an image of a file-based catalog: add --sqlite=migrate for a database index",
             ));
         }
-        Ok(Content::Database {
+        Ok(CatalogPodContent::Database {
             image: image.to_owned(),
             path: path.to_owned(),
             skip_tls_verify: self.tls.skips_verification(),
@@ -239,7 +239,7 @@ impl CatalogBuilder<'_> {
         bundles: &[Pulled],
         index: &Index,
         index_image: &str,
-    ) -> Result<Content, Failure> {
+    ) -> Result<CatalogPodContent, Failure> {
         let documents = self.documents(&mut catalog, additions, bundles)?;
         let scratch = Unfinished::private("opm-run-")?;
         if let Some(name) = &self.flags.registry {
@@ -253,7 +253,7 @@ impl CatalogBuilder<'_> {
             if push {
                 self.printer.report(&format!("Pushed the catalog image {image}"));
             }
-            return Ok(Content::Image(image.to_string()));
+            return Ok(CatalogPodContent::Image(image.to_string()));
         }
         let count = documents.len();
         let parts = partition::partition(&documents).map_err(|unfit| {
@@ -276,7 +276,7 @@ impl CatalogBuilder<'_> {
             Index::Migrated(_) | Index::None => (self.default_image(), None),
         };
         let decompression_image = self.decompression_image.to_owned();
-        Ok(Content::ConfigMaps { image, program, decompression_image, parts })
+        Ok(CatalogPodContent::ConfigMaps { image, program, decompression_image, parts })
     }
 
     /// Returns the platform and the program of the pushed image: a pod runs it, OLM v1 only reads its content.
@@ -332,7 +332,7 @@ impl CatalogBuilder<'_> {
         catalog: &mut Fbc,
         additions: &Additions,
         bundles: &[Pulled],
-    ) -> Result<Vec<Document>, Failure> {
+    ) -> Result<Vec<CatalogDocument>, Failure> {
         let mut new = Fbc::default();
         let made = |error: std::io::Error| Failure::message(error.to_string());
         if let Some(package) = &additions.package {
@@ -369,7 +369,7 @@ impl CatalogBuilder<'_> {
         }
         let mut documents = Vec::new();
         for blob in new.in_order() {
-            documents.push(Document { name: shown(blob), language: Language::Yaml, text: printed(&new, blob)? });
+            documents.push(CatalogDocument { name: shown(blob), language: Language::Yaml, text: printed(&new, blob)? });
         }
         documents.extend(as_written(catalog, longer)?);
         Ok(documents)
@@ -406,6 +406,6 @@ pub(super) fn generating(bundle: &str, image: &str, index_image: &str, refusal: 
 }
 
 /// Returns the images of the items.
-pub(super) fn images_of(items: &[Item]) -> Vec<&str> {
+pub(super) fn images_of(items: &[IndexItem]) -> Vec<&str> {
     items.iter().map(|item| item.image.as_str()).collect()
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use clap::builder::TypedValueParser;
-use cluster::extension::{self, Account, Offer};
+use cluster::extension::{self, InstallerAccount, OlmFeatures};
 use cluster::{Cluster, Watcher};
 use serde_json::Value;
 
@@ -119,11 +119,11 @@ impl InstallFlags {
     }
 
     /// Returns the installer account for OLM v1; `role` has exactly the permissions that the bundle needs.
-    pub(super) fn account(&self, offer: &Offer, role: &Value) -> Account {
+    pub(super) fn account(&self, offer: &OlmFeatures, role: &Value) -> InstallerAccount {
         match self.installer.unwrap_or(Installer::Derived) {
-            _ if !offer.needs_account => Account::None,
-            Installer::Derived => Account::Derived(role["rules"].clone()),
-            Installer::Admin => Account::Admin,
+            _ if !offer.needs_account => InstallerAccount::None,
+            Installer::Derived => InstallerAccount::Derived(role["rules"].clone()),
+            Installer::Admin => InstallerAccount::Admin,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Large catalogs in ConfigMaps.
 
-use cluster::Kind;
-use cluster::run::partition::{Document, LIMIT, Language, partition};
+use cluster::ResourceKind;
+use cluster::run::partition::{CatalogDocument, LIMIT, Language, partition};
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ async fn thirty_megabytes_are_transferred_completely() {
     let _emulation = stage.emulate(&["1.0.0"]);
     let shown = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
     assert!(shown.starts_with("exit 0"), "{shown}");
-    let maps = stage.list(Kind::CONFIG_MAP).await;
+    let maps = stage.list(ResourceKind::CONFIG_MAP).await;
     let size = |map: &Value| fbc::base64::decode(map["binaryData"]["extraFBC"].as_str().unwrap_or("")).unwrap().len();
     assert!(maps.iter().map(size).sum::<usize>() > 30_000_000);
     assert!(maps.iter().all(|map| size(map) <= LIMIT));
@@ -41,15 +41,16 @@ async fn thirty_megabytes_are_transferred_completely() {
     // The first part has the new blobs. A line break separates objects, which parts do not need.
     let carried = [&catalog[1..].join(&b'\n')[..], b"\n"].concat();
     assert!(carried == content.as_bytes(), "{} and {} bytes", carried.len(), content.len());
-    let pod = &stage.list(Kind::POD).await[0];
+    let pod = &stage.list(ResourceKind::POD).await[0];
     assert_eq!(pod["spec"]["volumes"].as_array().unwrap().len(), catalog.len() * 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_computes_sizes_like_opm() {
     let stage = Stage::new().await;
-    let maps = stage.kit.cluster.objects(Kind::CONFIG_MAP);
-    let text = |length| Document { name: "x".into(), language: Language::Json, text: noise(length, 7).into_bytes() };
+    let maps = stage.kit.cluster.objects(ResourceKind::CONFIG_MAP);
+    let text =
+        |length| CatalogDocument { name: "x".into(), language: Language::Json, text: noise(length, 7).into_bytes() };
     // The largest document that fits.
     let (mut fits, mut unfit) = (1_000_000, 2_000_000);
     while unfit - fits > 1 {
@@ -91,17 +92,17 @@ async fn objects_of_an_earlier_run_are_replaced_or_removed() {
             "metadata": {"name": format!("foo-catalog-configmap-partition-{number}"), "annotations": {"mine": "yes"},
                 "labels": {"opm.run/id": "0123456789abcdef"}},
             "data": {"old": "content"}});
-        create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
+        create(&stage.kit.cluster, ResourceKind::CONFIG_MAP, &map).await;
     }
     // These have no owner mark.
     for name in ["foo-catalog-configmap-partition-18", "foo-catalog-configmap-partition-x"] {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
+        create(&stage.kit.cluster, ResourceKind::CONFIG_MAP, &map).await;
     }
     let emulation = stage.emulate(&["1.0.0"]);
     let shown = stage.opm(&["run", "bundle", &bundle]);
     assert!(shown.starts_with("exit 0"), "{shown}");
-    let maps = stage.list(Kind::CONFIG_MAP).await;
+    let maps = stage.list(ResourceKind::CONFIG_MAP).await;
     let names: Vec<&str> = maps.iter().map(|map| map["metadata"]["name"].as_str().unwrap()).collect();
     let expected = [
         "foo-catalog-configmap-partition-1",
@@ -122,11 +123,11 @@ async fn a_rollback_restores_objects_of_an_earlier_run() {
     for number in [1, 2] {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": format!("foo-catalog-configmap-partition-{number}")}, "data": {"old": "content"}});
-        create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
+        create(&stage.kit.cluster, ResourceKind::CONFIG_MAP, &map).await;
     }
     let shown = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
     assert!(shown.starts_with("exit 1"), "{shown}");
-    let maps = stage.list(Kind::CONFIG_MAP).await;
+    let maps = stage.list(ResourceKind::CONFIG_MAP).await;
     assert_eq!(maps.len(), 2, "{shown}");
     assert!(maps.iter().all(|map| map["data"] == json!({"old": "content"}) && map["binaryData"].is_null()), "{maps:?}");
 }

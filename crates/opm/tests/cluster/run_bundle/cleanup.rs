@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::{Cluster, Kind};
+use cluster::{Cluster, ResourceKind};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -28,24 +28,24 @@ async fn an_operator_is_removed_with_all_its_objects() {
     let stage = Stage::new().await;
     installed(&stage).await;
     let required = format!("bars.{}", stage.api.trim_start_matches("foos."));
-    create(&stage.kit.cluster, Kind::CRD, &crd(&required)).await;
+    create(&stage.kit.cluster, ResourceKind::CRD, &crd(&required)).await;
     let status = json!({"requirementStatus": [
         {"kind": "CustomResourceDefinition", "name": stage.api, "status": "Present"},
         {"kind": "CustomResourceDefinition", "name": required, "status": "Present"}]});
-    stage.kit.set_status(Kind::CSV, "foo.v1.0.0", status).await;
+    stage.kit.set_status(ResourceKind::CSV, "foo.v1.0.0", status).await;
     insta::assert_snapshot!(steps(&stage.opm(&["cleanup", "foo"])));
     assert_eq!(stage.left().await, ["InstallPlan install-1"]);
-    assert!(stage.get(Kind::CRD, &required).await.is_some(), "an object of another owner was removed");
-    delete(&stage.kit.cluster, Kind::CRD, &required).await;
+    assert!(stage.get(ResourceKind::CRD, &required).await.is_some(), "an object of another owner was removed");
+    delete(&stage.kit.cluster, ResourceKind::CRD, &required).await;
     let shown = stage.opm(&["cleanup", "foo"]);
     assert_eq!(shown, "exit 0\n--- stdout\n--- stderr\nwarning: Cleanup operator: package \"foo\" not found\n");
 }
 
 /// Creates objects a second after the operator was removed. OLM works from caches: it may execute an InstallPlan again
 /// that has just become `Complete`.
-fn created_again(cluster: Cluster, objects: Vec<(Kind, Value)>) -> JoinHandle<()> {
+fn created_again(cluster: Cluster, objects: Vec<(ResourceKind, Value)>) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let csvs = cluster.objects(Kind::CSV);
+        let csvs = cluster.objects(ResourceKind::CSV);
         while csvs.get_opt("foo.v1.0.0").await.expect("a response").is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -57,11 +57,11 @@ fn created_again(cluster: Cluster, objects: Vec<(Kind, Value)>) -> JoinHandle<()
 }
 
 /// Returns the operator's CRD and CSV, as OLM creates them.
-fn operator(stage: &Stage) -> Vec<(Kind, Value)> {
+fn operator(stage: &Stage) -> Vec<(ResourceKind, Value)> {
     let (csv, mut crd) = (stage.csv("1.0.0", ""), stage.crd());
     let alongside = format!("{}/foo.v1.0.0", stage.kit.cluster.namespace);
     crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": alongside});
-    vec![(Kind::CRD, crd), (Kind::CSV, csv)]
+    vec![(ResourceKind::CRD, crd), (ResourceKind::CSV, csv)]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,12 +72,12 @@ async fn objects_that_olm_creates_again_are_removed_too() {
     // The plan also installed a dependency.
     let mut needed = stage.csv("1.0.0", "");
     needed["metadata"]["name"] = json!("bar.v2.0.0");
-    let subscription = json!({"apiVersion": Kind::SUBSCRIPTION.api_version(), "kind": "Subscription",
+    let subscription = json!({"apiVersion": ResourceKind::SUBSCRIPTION.api_version(), "kind": "Subscription",
         "metadata": {"name": "bar-stable"}, "spec": {"name": "bar", "channel": "stable", "source": "foo-catalog",
         "sourceNamespace": cluster.namespace, "startingCSV": "bar.v2.0.0"}});
-    create(&cluster, Kind::SUBSCRIPTION, &subscription).await;
-    create(&cluster, Kind::CSV, &needed).await;
-    let mut plan = stage.get(Kind::INSTALL_PLAN, "install-1").await.expect("the plan")["status"].clone();
+    create(&cluster, ResourceKind::SUBSCRIPTION, &subscription).await;
+    create(&cluster, ResourceKind::CSV, &needed).await;
+    let mut plan = stage.get(ResourceKind::INSTALL_PLAN, "install-1").await.expect("the plan")["status"].clone();
     for (kind, name) in [("Subscription", "bar-stable"), ("ClusterServiceVersion", "bar.v2.0.0")] {
         let mut step = plan["plan"][0].clone();
         step["resolving"] = json!("bar.v2.0.0");
@@ -86,9 +86,9 @@ async fn objects_that_olm_creates_again_are_removed_too() {
         step["resource"]["name"] = json!(name);
         plan["plan"].as_array_mut().expect("steps").push(step);
     }
-    stage.kit.set_status(Kind::INSTALL_PLAN, "install-1", plan).await;
+    stage.kit.set_status(ResourceKind::INSTALL_PLAN, "install-1", plan).await;
     let mut objects = operator(&stage);
-    objects.extend([(Kind::SUBSCRIPTION, subscription), (Kind::CSV, needed)]);
+    objects.extend([(ResourceKind::SUBSCRIPTION, subscription), (ResourceKind::CSV, needed)]);
     let again = created_again(cluster, objects);
     let shown = tokio::task::block_in_place(|| stage.opm(&["cleanup", "foo"]));
     assert!(shown.starts_with("exit 0"), "{shown}");
@@ -104,8 +104,8 @@ async fn objects_of_a_foreign_operator_that_olm_creates_again_are_removed_too() 
     // Nothing shows that `run bundle` created the catalog and the Subscription.
     let change = |spec: Value| Patch::Merge(json!({"metadata": {"labels": null}, "spec": spec}));
     for (kind, name, spec) in [
-        (Kind::CATALOG_SOURCE, "foo-catalog", json!({"publisher": "somebody"})),
-        (Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({})),
+        (ResourceKind::CATALOG_SOURCE, "foo-catalog", json!({"publisher": "somebody"})),
+        (ResourceKind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({})),
     ] {
         cluster.objects(kind).patch(name, &PatchParams::default(), &change(spec)).await.expect("a changed object");
     }
@@ -130,7 +130,7 @@ async fn only_requested_objects_are_removed() {
         stage.left().await,
         ["OperatorGroup operator-sdk-og", "InstallPlan install-1", "CustomResourceDefinition"]
     );
-    delete(&stage.kit.cluster, Kind::CRD, &stage.api).await;
+    delete(&stage.kit.cluster, ResourceKind::CRD, &stage.api).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +139,7 @@ async fn an_operator_group_that_others_need_is_kept() {
     installed(&stage).await;
     let other = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "bar"}, "spec": {"name": "bar", "source": "x"}});
-    create(&stage.kit.cluster, Kind::SUBSCRIPTION, &other).await;
+    create(&stage.kit.cluster, ResourceKind::SUBSCRIPTION, &other).await;
     let shown = stage.opm(&["cleanup", "foo"]);
     assert!(shown.contains("Skipping Operator Groups deletion"), "{shown}");
     assert_eq!(stage.left().await, ["OperatorGroup operator-sdk-og", "Subscription bar", "InstallPlan install-1"]);
@@ -149,7 +149,7 @@ async fn an_operator_group_that_others_need_is_kept() {
 async fn objects_that_cannot_be_removed_are_reported() {
     let stage = Stage::new().await;
     installed(&stage).await;
-    let csvs = stage.kit.cluster.objects(Kind::CSV);
+    let csvs = stage.kit.cluster.objects(ResourceKind::CSV);
     let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
     csvs.patch("foo.v1.0.0", &PatchParams::default(), &held).await.unwrap();
     let shown = stage.opm(&["cleanup", "foo", "--timeout", "10s"]);
@@ -159,5 +159,5 @@ async fn objects_that_cannot_be_removed_are_reported() {
     );
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     csvs.patch("foo.v1.0.0", &PatchParams::default(), &free).await.unwrap();
-    delete(&stage.kit.cluster, Kind::CRD, &stage.api).await;
+    delete(&stage.kit.cluster, ResourceKind::CRD, &stage.api).await;
 }

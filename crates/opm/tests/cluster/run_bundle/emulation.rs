@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cluster::{Access, Cluster, Kind};
+use cluster::{Access, Cluster, ResourceKind};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -51,22 +51,22 @@ impl Drop for Emulation {
     }
 }
 
-pub(super) async fn set_status(cluster: &Cluster, kind: Kind, name: &str, status: Value) {
+pub(super) async fn set_status(cluster: &Cluster, kind: ResourceKind, name: &str, status: Value) {
     let patch = Patch::Merge(json!({ "status": status }));
     let _ = cluster.objects(kind).patch_status(name, &PatchParams::default(), &patch).await;
 }
 
 async fn act(cluster: &Cluster, plan: &EmulationPlan) {
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    for pod in list(cluster, Kind::POD).await {
+    for pod in list(cluster, ResourceKind::POD).await {
         if pod["status"]["phase"] != "Running" && pod["metadata"]["deletionTimestamp"].is_null() {
-            set_status(cluster, Kind::POD, &name(&pod), json!({"phase": "Running", "podIP": "10.0.0.9"})).await;
+            set_status(cluster, ResourceKind::POD, &name(&pod), json!({"phase": "Running", "podIP": "10.0.0.9"})).await;
         }
     }
     if plan.csvs.is_empty() {
         return;
     }
-    let sources = list(cluster, Kind::CATALOG_SOURCE).await;
+    let sources = list(cluster, ResourceKind::CATALOG_SOURCE).await;
     let added = sources.iter().find_map(|source| {
         source["spec"]["address"].as_str()?;
         let items = source["metadata"]["annotations"]["operators.operatorframework.io/injected-bundles"].as_str()?;
@@ -75,29 +75,30 @@ async fn act(cluster: &Cluster, plan: &EmulationPlan) {
     let Some((added, csv)) = added.and_then(|added| Some((added, plan.csvs.get(added.checked_sub(1)?)?))) else {
         return;
     };
-    for subscription in list(cluster, Kind::SUBSCRIPTION).await {
+    for subscription in list(cluster, ResourceKind::SUBSCRIPTION).await {
         let plan_name = format!("install-{added}");
         if subscription["status"]["installPlanRef"]["name"] != plan_name.as_str() {
-            let object = json!({"apiVersion": Kind::INSTALL_PLAN.api_version(), "kind": "InstallPlan",
+            let object = json!({"apiVersion": ResourceKind::INSTALL_PLAN.api_version(), "kind": "InstallPlan",
                 "metadata": {"name": plan_name, "ownerReferences": [{
                     "apiVersion": subscription["apiVersion"], "kind": "Subscription",
                     "name": subscription["metadata"]["name"], "uid": subscription["metadata"]["uid"]}]},
                 "spec": {"approval": "Manual", "approved": false, "clusterServiceVersionNames": [name(csv)]}});
-            create(cluster, Kind::INSTALL_PLAN, &object).await;
+            create(cluster, ResourceKind::INSTALL_PLAN, &object).await;
             let steps = plan_status(csv, &plan.crd, "Unknown");
-            set_status(cluster, Kind::INSTALL_PLAN, &plan_name, steps).await;
+            set_status(cluster, ResourceKind::INSTALL_PLAN, &plan_name, steps).await;
             let status = json!({"installPlanRef": {"name": plan_name}, "currentCSV": name(csv)});
-            set_status(cluster, Kind::SUBSCRIPTION, &name(&subscription), status).await;
+            set_status(cluster, ResourceKind::SUBSCRIPTION, &name(&subscription), status).await;
         }
-        let plans = list(cluster, Kind::INSTALL_PLAN).await;
+        let plans = list(cluster, ResourceKind::INSTALL_PLAN).await;
         let approved = plans.iter().any(|one| name(one) == plan_name && one["spec"]["approved"] == true);
         if approved && subscription["status"]["installedCSV"] != csv["metadata"]["name"] {
-            create(cluster, Kind::CRD, &plan.crd).await;
+            create(cluster, ResourceKind::CRD, &plan.crd).await;
             let steps = plan_status(csv, &plan.crd, if added == 1 { "Created" } else { "Present" });
-            set_status(cluster, Kind::INSTALL_PLAN, &plan_name, steps).await;
-            create(cluster, Kind::CSV, csv).await;
-            set_status(cluster, Kind::CSV, &name(csv), json!({"phase": "Succeeded"})).await;
-            set_status(cluster, Kind::SUBSCRIPTION, &name(&subscription), json!({"installedCSV": name(csv)})).await;
+            set_status(cluster, ResourceKind::INSTALL_PLAN, &plan_name, steps).await;
+            create(cluster, ResourceKind::CSV, csv).await;
+            set_status(cluster, ResourceKind::CSV, &name(csv), json!({"phase": "Succeeded"})).await;
+            set_status(cluster, ResourceKind::SUBSCRIPTION, &name(&subscription), json!({"installedCSV": name(csv)}))
+                .await;
         }
     }
 }
@@ -114,11 +115,11 @@ pub(super) fn plan_status(csv: &Value, crd: &Value, crd_status: &str) -> Value {
     json!({"phase": phase, "plan": [step(csv, csv_status), step(crd, crd_status)]})
 }
 
-pub(super) async fn create(cluster: &Cluster, kind: Kind, object: &Value) {
+pub(super) async fn create(cluster: &Cluster, kind: ResourceKind, object: &Value) {
     let object = serde_json::from_value(object.clone()).expect("an object");
     let _ = cluster.objects(kind).create(&PostParams::default(), &object).await;
 }
 
-pub(super) async fn delete(cluster: &Cluster, kind: Kind, name: &str) {
+pub(super) async fn delete(cluster: &Cluster, kind: ResourceKind, name: &str) {
     let _ = cluster.objects(kind).delete(name, &DeleteParams::default()).await;
 }

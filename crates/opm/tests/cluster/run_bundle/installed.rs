@@ -1,6 +1,6 @@
 //! Bundles are installed: every object as the API server receives it.
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -43,7 +43,7 @@ async fn the_command_runs_as_operator_sdk_too() {
         printed.starts_with("exit 0") && printed.contains("OLM has successfully installed \"foo.v1.0.0\""),
         "{printed}"
     );
-    let group = stage.get(Kind::OPERATOR_GROUP, "operator-sdk-og").await.unwrap();
+    let group = stage.get(ResourceKind::OPERATOR_GROUP, "operator-sdk-og").await.unwrap();
     assert_eq!(group["spec"], json!({"targetNamespaces": [namespace]}));
     drop(_emulation);
     let printed = run(&["cleanup", "foo"]);
@@ -73,7 +73,7 @@ async fn flags_reach_the_pod() {
         "example.com/gzip:v1",
     ]);
     assert!(printed.starts_with("exit 0"), "{printed}");
-    insta::assert_snapshot!(stage.objects(&[Kind::CATALOG_SOURCE, Kind::POD]).await);
+    insta::assert_snapshot!(stage.objects(&[ResourceKind::CATALOG_SOURCE, ResourceKind::POD]).await);
 }
 
 const INDEX_YAML: &str = "# A comment.\nschema: olm.package\nname: foo\ndefaultChannel: stable\nunknown: kept\n---\n\
@@ -100,7 +100,7 @@ async fn an_index_keeps_every_blob_as_it_is_written() {
     assert_eq!(texts[1], INDEX_JSON);
     assert_eq!(texts[0].matches("schema: olm.package\n").count(), 1, "{}", texts[0]);
     insta::assert_snapshot!("index_objects", stage.objects(&KINDS[..6]).await);
-    let pod = &stage.list(Kind::POD).await[0];
+    let pod = &stage.list(ResourceKind::POD).await[0];
     // The index image contains data, and no program that could serve it.
     let image = stage.hide(pod["spec"]["containers"][0]["image"].as_str().unwrap());
     assert_eq!(image, "quay.io/operator-framework/opm@sha256:[DIGEST]");
@@ -199,7 +199,7 @@ async fn a_database_index_can_be_migrated_to_a_catalog() {
         assert!(catalog.contains(document), "{document}\n{catalog}");
     }
     insta::assert_snapshot!("migrated_objects", stage.objects(&KINDS[..6]).await);
-    let pod = &stage.list(Kind::POD).await[0];
+    let pod = &stage.list(ResourceKind::POD).await[0];
     let image = stage.hide(pod["spec"]["containers"][0]["image"].as_str().unwrap());
     assert_eq!(image, "quay.io/operator-framework/opm@sha256:[DIGEST]");
 }
@@ -260,7 +260,7 @@ async fn a_catalog_can_be_pushed_to_a_registry_instead() {
     ]);
     assert!(printed.starts_with("exit 0"), "{printed}");
     assert!(stage.catalog().await.is_empty());
-    let pod = &stage.list(Kind::POD).await[0];
+    let pod = &stage.list(ResourceKind::POD).await[0];
     let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
     assert!(image.contains("@sha256:"), "{image}");
     assert_eq!(pod["spec"]["imagePullSecrets"], json!([{"name": "s"}]));
@@ -276,13 +276,13 @@ async fn operator_groups_determine_the_install_mode() {
         json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": {"name": name}, "spec": {"targetNamespaces": ["elsewhere"]}})
     };
-    create(&stage.kit.cluster, Kind::OPERATOR_GROUP, &group("mine")).await;
+    create(&stage.kit.cluster, ResourceKind::OPERATOR_GROUP, &group("mine")).await;
     let printed = stage.opm(&["run", "bundle", &bundle, "--install-mode", "OwnNamespace"]);
     assert!(
         printed.contains("existing operatorgroup \"mine\" is not compatible with install mode \"OwnNamespace\""),
         "{printed}"
     );
-    create(&stage.kit.cluster, Kind::OPERATOR_GROUP, &group("other")).await;
+    create(&stage.kit.cluster, ResourceKind::OPERATOR_GROUP, &group("other")).await;
     let printed = stage.opm(&["run", "bundle", &bundle]);
     assert!(printed.contains("more than one operator group in namespace [NAMESPACE]: [mine other]"), "{printed}");
     let printed = stage.opm(&["run", "bundle", &bundle, "--install-mode", "MultiNamespace=a"]);
@@ -296,20 +296,20 @@ async fn concurrent_changes_of_objects_are_handled() {
     let bundle = stage.bundle("1.0.0");
     let _emulation = stage.emulate(&["1.0.0"]);
     let running = super::stage::Running::start(&mut stage.command(&["run", "bundle", &bundle]));
-    let source = until(|| stage.get(Kind::CATALOG_SOURCE, "foo-catalog")).await;
+    let source = until(|| stage.get(ResourceKind::CATALOG_SOURCE, "foo-catalog")).await;
     assert!(source["metadata"]["uid"].is_string());
     // Another client changes each object between read and update, until the run ends.
-    let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+    let sources = stage.kit.cluster.objects(ResourceKind::CATALOG_SOURCE);
     for round in 0..200 {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"round": round.to_string()}}}));
         let _ = sources.patch("foo-catalog", &PatchParams::default(), &patch).await;
-        if stage.list(Kind::CSV).await.iter().any(|csv| csv["status"]["phase"] == "Succeeded") {
+        if stage.list(ResourceKind::CSV).await.iter().any(|csv| csv["status"]["phase"] == "Succeeded") {
             break;
         }
     }
     let printed = stage.shown(running.end());
     assert!(printed.starts_with("exit 0"), "{printed}");
-    let source = stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
+    let source = stage.get(ResourceKind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
     assert_eq!(source["spec"]["address"], "10.0.0.9:50051");
     assert!(source["metadata"]["annotations"]["round"].is_string());
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn an_interrupted_run_leaves_nothing_behind() {
         let bundle = stage.bundle("1.0.0");
         let _kubelet = stage.kubelet();
         let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
-        until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
+        until(|| stage.get(ResourceKind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
         running.signal(signal);
         let output = stage.shown(running.end());
         assert!(output.starts_with(code), "{output}");
@@ -61,14 +61,18 @@ async fn a_second_interrupt_ends_immediately_and_reports_remaining_objects() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
-    until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
+    until(|| async { stage.list(ResourceKind::POD).await.into_iter().next() }).await;
     // A finalizer holds the CatalogSource, so it cannot be rolled back.
     let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
-    let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+    let sources = stage.kit.cluster.objects(ResourceKind::CATALOG_SOURCE);
     sources.patch("foo-catalog", &PatchParams::default(), &held).await.unwrap();
     running.signal("-INT");
     until(|| async {
-        stage.list(Kind::CATALOG_SOURCE).await.into_iter().find(|one| one["metadata"]["deletionTimestamp"].is_string())
+        stage
+            .list(ResourceKind::CATALOG_SOURCE)
+            .await
+            .into_iter()
+            .find(|one| one["metadata"]["deletionTimestamp"].is_string())
     })
     .await;
     running.signal("-INT");
@@ -86,7 +90,7 @@ async fn an_unreachable_api_server_is_reported_with_the_remaining_objects() {
     let mut stage = Stage::own().await;
     let bundle = stage.bundle("1.0.0");
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
-    until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
+    until(|| async { stage.list(ResourceKind::POD).await.into_iter().next() }).await;
     tokio::task::block_in_place(|| stage.kit.api.stop_server());
     running.signal("-INT");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -110,7 +114,7 @@ async fn created_objects_can_be_kept() {
     let output = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s", "--keep"]);
     assert!(output.contains("\nkept these objects, with the label opm.run/id="), "{output}");
     assert_eq!(stage.left().await.len(), 3);
-    let run = stage.list(Kind::POD).await[0]["metadata"]["labels"]["opm.run/id"].as_str().unwrap().to_owned();
+    let run = stage.list(ResourceKind::POD).await[0]["metadata"]["labels"]["opm.run/id"].as_str().unwrap().to_owned();
     assert!(output.contains(&run), "{output}");
     let output = stage.opm(&["cleanup", "foo"]);
     assert!(output.contains("Operator \"foo\" uninstalled"), "{output}");

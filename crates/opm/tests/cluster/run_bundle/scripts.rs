@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use cluster::Kind;
+use cluster::ResourceKind;
 use serde_json::Value;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -101,7 +101,7 @@ async fn the_pod_unpacks_and_serves_the_catalog() {
 
     // Volumes are mounted below a directory of the test, like kubelet would.
     let root = stage.kit.env.path("root");
-    let pod = stage.list(Kind::POD).await.remove(0);
+    let pod = stage.list(ResourceKind::POD).await.remove(0);
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     for mount in pod["spec"]["initContainers"][0]["volumeMounts"].as_array().unwrap() {
@@ -109,7 +109,7 @@ async fn the_pod_unpacks_and_serves_the_catalog() {
         let place = at(mount["mountPath"].as_str().unwrap());
         std::fs::create_dir_all(&place).unwrap();
         if let Some(name) = volume["configMap"]["name"].as_str() {
-            let map = stage.get(Kind::CONFIG_MAP, name).await.unwrap();
+            let map = stage.get(ResourceKind::CONFIG_MAP, name).await.unwrap();
             let item = &volume["configMap"]["items"][0];
             let content =
                 fbc::base64::decode(map["binaryData"][item["key"].as_str().unwrap()].as_str().unwrap()).unwrap();
@@ -144,7 +144,7 @@ async fn the_pod_adds_the_bundle_to_a_database_and_serves_it() {
     let _emulation = stage.emulate(&["1.0.0"]);
     let shown = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
     assert!(shown.starts_with("exit 0"), "{shown}");
-    let pod = stage.list(Kind::POD).await.remove(0);
+    let pod = stage.list(ResourceKind::POD).await.remove(0);
     let moved = script(&pod["spec"]["containers"][0])
         .replace("/tmp/tmp.db", &env.path("tmp.db").display().to_string())
         .replace("50051", "0 -t ''");

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Kind};
+use cluster::{Cluster, ResourceKind};
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use testkit::{DockerRegistry, RegistryPlan};
@@ -18,14 +18,14 @@ pub(super) use super::emulation::{create, delete, plan_status, set_status};
 pub(super) const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
 pub(super) const DATABASE: &str = "operators.operatorframework.io.index.database.v1";
 /// All kinds of objects that runs create in a namespace.
-pub(super) const KINDS: [Kind; 7] = [
-    Kind::CATALOG_SOURCE,
-    Kind::CONFIG_MAP,
-    Kind::POD,
-    Kind::OPERATOR_GROUP,
-    Kind::SUBSCRIPTION,
-    Kind::INSTALL_PLAN,
-    Kind::CSV,
+pub(super) const KINDS: [ResourceKind; 7] = [
+    ResourceKind::CATALOG_SOURCE,
+    ResourceKind::CONFIG_MAP,
+    ResourceKind::POD,
+    ResourceKind::OPERATOR_GROUP,
+    ResourceKind::SUBSCRIPTION,
+    ResourceKind::INSTALL_PLAN,
+    ResourceKind::CSV,
 ];
 
 pub(super) struct Stage {
@@ -178,11 +178,11 @@ impl Stage {
             .replace(&self.kit.cluster.namespace, "[NAMESPACE]")
     }
 
-    pub(super) async fn list(&self, kind: Kind) -> Vec<Value> {
+    pub(super) async fn list(&self, kind: ResourceKind) -> Vec<Value> {
         list(&self.kit.cluster, kind).await
     }
 
-    pub(super) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+    pub(super) async fn get(&self, kind: ResourceKind, name: &str) -> Option<Value> {
         let found = self.kit.cluster.objects(kind).get_opt(name).await.expect("a response");
         found.map(|found| serde_json::to_value(found).expect("JSON"))
     }
@@ -197,14 +197,14 @@ impl Stage {
             let names = found.items.into_iter().filter_map(|object| object.metadata.name);
             left.extend(names.filter(|name| name != "kube-root-ca.crt").map(|name| format!("{} {name}", kind.kind)));
         }
-        if self.get(Kind::CRD, &self.api).await.is_some() {
+        if self.get(ResourceKind::CRD, &self.api).await.is_some() {
             left.push("CustomResourceDefinition".into());
         }
         left
     }
 
     /// Returns objects as they were sent, without the fields that the API server adds.
-    pub(super) async fn objects(&self, kinds: &[Kind]) -> String {
+    pub(super) async fn objects(&self, kinds: &[ResourceKind]) -> String {
         let mut text = String::new();
         for kind in kinds {
             for mut object in self.list(*kind).await {
@@ -221,7 +221,7 @@ impl Stage {
 
     /// Returns the catalog in the ConfigMaps, part by part.
     pub(super) async fn catalog(&self) -> Vec<Vec<u8>> {
-        let mut maps = self.list(Kind::CONFIG_MAP).await;
+        let mut maps = self.list(ResourceKind::CONFIG_MAP).await;
         maps.retain(|map| map["binaryData"]["extraFBC"].is_string());
         let number = |map: &Value| {
             let name = map["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -307,7 +307,7 @@ fn clean(object: &mut Value) {
     object.as_object_mut().expect("object").remove("status");
 }
 
-pub(super) async fn list(cluster: &Cluster, kind: Kind) -> Vec<Value> {
+pub(super) async fn list(cluster: &Cluster, kind: ResourceKind) -> Vec<Value> {
     let found = cluster.objects(kind).list(&ListParams::default()).await.map(|found| found.items).unwrap_or_default();
     found.into_iter().map(|one| serde_json::to_value(one).expect("JSON")).collect()
 }

@@ -1,7 +1,7 @@
 //! Upgrading operators to a newer bundle.
 
 use cluster::run::names;
-use cluster::{Access, Cluster, Kind};
+use cluster::{Access, Cluster, ResourceKind};
 use serde_json::{Value, json};
 
 use super::stage::{CONFIGS, DATABASE, KINDS, Running, Stage, create, list, set_status, steps, until};
@@ -61,14 +61,14 @@ async fn from_image_in(stage: &Stage, index: &str, home: &Cluster) {
     if !index.is_empty() {
         source["spec"]["image"] = json!(index);
     }
-    create(home, Kind::CATALOG_SOURCE, &source).await;
+    create(home, ResourceKind::CATALOG_SOURCE, &source).await;
     let subscription = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "foo"}, "spec": {"name": "foo", "channel": "stable", "source": "shared",
         "sourceNamespace": home.namespace}});
-    create(cluster, Kind::SUBSCRIPTION, &subscription).await;
+    create(cluster, ResourceKind::SUBSCRIPTION, &subscription).await;
     set_status(
         cluster,
-        Kind::SUBSCRIPTION,
+        ResourceKind::SUBSCRIPTION,
         "foo",
         json!({"installPlanRef": {"name": "before"}, "installedCSV": "foo.v0.9.0"}),
     )
@@ -87,7 +87,7 @@ async fn an_operator_of_any_catalog_can_be_upgraded() {
     let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
     assert!(catalog.contains(r#"{"name":"foo.v1.0.0","replaces":"foo.v0.9.0"}"#), "{catalog}");
     assert!(catalog.contains("schema: example.com/other # kept\nx: 1\n"), "{catalog}");
-    let source = stage.get(Kind::CATALOG_SOURCE, "shared").await.unwrap();
+    let source = stage.get(ResourceKind::CATALOG_SOURCE, "shared").await.unwrap();
     assert_eq!(
         source["spec"],
         json!({"sourceType": "grpc", "publisher": "somebody", "address": "10.0.0.9:50051", "secrets": ["pull"]})
@@ -102,7 +102,7 @@ async fn an_operator_of_any_catalog_can_be_upgraded() {
         printed.contains("CatalogSource [NAMESPACE]/shared was not created by 'run bundle' and is kept"),
         "{printed}"
     );
-    assert!(stage.get(Kind::CATALOG_SOURCE, "shared").await.is_some());
+    assert!(stage.get(ResourceKind::CATALOG_SOURCE, "shared").await.is_some());
 }
 
 /// Creates another namespace of the same cluster.
@@ -135,8 +135,8 @@ async fn permissions_are_checked_in_the_namespace_of_the_catalog() {
          delete configmaps, create pods, get pods, delete pods; nothing was created"
     );
     assert!(printed.starts_with("exit 1") && printed.contains(&expected), "{expected}\n{printed}");
-    assert!(list(&home, Kind::POD).await.is_empty() && list(&home, Kind::CONFIG_MAP).await.is_empty());
-    let source = list(&home, Kind::CATALOG_SOURCE).await.remove(0);
+    assert!(list(&home, ResourceKind::POD).await.is_empty() && list(&home, ResourceKind::CONFIG_MAP).await.is_empty());
+    let source = list(&home, ResourceKind::CATALOG_SOURCE).await.remove(0);
     assert_eq!(source["spec"]["image"], json!(index), "the catalog source changed");
 }
 
@@ -149,7 +149,7 @@ async fn a_catalog_that_others_use_is_not_changed() {
     let home = other_namespace(&stage).await;
     let other = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "bar"},
         "spec": {"name": "bar", "source": "shared", "sourceNamespace": stage.kit.cluster.namespace}});
-    create(&home, Kind::SUBSCRIPTION, &other).await;
+    create(&home, ResourceKind::SUBSCRIPTION, &other).await;
     let before = snapshot(&stage).await;
     let printed = stage.opm(&["run", "bundle-upgrade", &bundle]);
     let user = format!("Subscription {}/bar", home.namespace.replace(&stage.kit.cluster.namespace, "[NAMESPACE]"));
@@ -181,7 +181,7 @@ async fn an_upgrade_that_fails_before_approval_is_rolled_back() {
     let mut command = stage.kit.command(&["run", "bundle-upgrade", &bundles[1], "--use-http", "--timeout", "15s"]);
     let running = Running::start(&mut command);
     until(|| async {
-        stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
+        stage.get(ResourceKind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
     })
     .await;
     let printed = stage.shown(running.end());
@@ -201,17 +201,20 @@ async fn an_upgrade_that_fails_after_approval_is_not_rolled_back() {
     }
     let failing = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": "failing"}, "spec": {"approved": false, "clusterServiceVersionNames": ["foo.v1.1.0", "bar.v1"]}});
-    create(&stage.kit.cluster, Kind::INSTALL_PLAN, &failing).await;
+    create(&stage.kit.cluster, ResourceKind::INSTALL_PLAN, &failing).await;
     let status = json!({"phase": "Failed", "conditions": [{"type": "Installed", "status": "False",
         "reason": "InstallComponentFailed", "message": "error validating existing CRs against new CRD's schema"}]});
-    stage.kit.set_status(Kind::INSTALL_PLAN, "failing", status).await;
+    stage.kit.set_status(ResourceKind::INSTALL_PLAN, "failing", status).await;
     let _kubelet = stage.kubelet();
     let running = Running::start(&mut stage.command(&["run", "bundle-upgrade", &bundles[1]]));
     until(|| async {
-        stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
+        stage.get(ResourceKind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
     })
     .await;
-    stage.kit.set_status(Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "failing"}})).await;
+    stage
+        .kit
+        .set_status(ResourceKind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "failing"}}))
+        .await;
     let printed = stage.shown(running.end());
     assert!(printed.contains("warning: InstallPlan failing also installs or upgrades: bar.v1\n"), "{printed}");
     assert!(
@@ -221,7 +224,7 @@ async fn an_upgrade_that_fails_after_approval_is_not_rolled_back() {
         ),
         "{printed}"
     );
-    let source = stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
+    let source = stage.get(ResourceKind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
     assert!(source.to_string().contains("v1-1-0"), "{source}");
 }
 
@@ -251,7 +254,7 @@ async fn an_upgrade_requires_an_installed_operator() {
     );
     let other = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "bar"}, "spec": {"name": "bar", "source": "x"}});
-    create(&stage.kit.cluster, Kind::SUBSCRIPTION, &other).await;
+    create(&stage.kit.cluster, ResourceKind::SUBSCRIPTION, &other).await;
     let printed = stage.opm(&["run", "bundle-upgrade", &bundle]);
     assert!(printed.contains("subscription for package \"foo\" not found"), "{printed}");
     from_image(&stage, "").await;
@@ -276,7 +279,7 @@ async fn all_bundles_are_added_to_a_database_index_again() {
     assert!(printed.starts_with("exit 0"), "{printed}");
     let printed = stage.opm(&["run", "bundle-upgrade", &second, "--mode", "semver"]);
     assert!(printed.starts_with("exit 0"), "{printed}");
-    let pod = &stage.list(Kind::POD).await[0];
+    let pod = &stage.list(ResourceKind::POD).await[0];
     let script = stage.hide(pod["spec"]["containers"][0]["command"][2].as_str().unwrap());
     let adds: Vec<&str> = script.lines().filter(|line| line.starts_with("opm registry add")).collect();
     assert_eq!(
@@ -314,12 +317,12 @@ async fn an_image_that_is_pushed_again_gets_a_new_pod() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": names::pod(&format!("{}/foo-bundle:v1.0.0", stage.registry.host()))},
         "spec": {"containers": [{"name": "x", "image": "x"}]}});
-    create(&stage.kit.cluster, Kind::POD, &pod).await;
+    create(&stage.kit.cluster, ResourceKind::POD, &pod).await;
     let bundle = stage.bundle("1.0.0");
     let _emulation = stage.emulate(&["1.0.0"]);
     let printed = stage.opm(&["run", "bundle", &bundle]);
     assert!(printed.starts_with("exit 0"), "{printed}");
-    let pods = stage.list(Kind::POD).await;
+    let pods = stage.list(ResourceKind::POD).await;
     let names: Vec<&str> = pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap()).collect();
     assert!(names.len() == 2 && names[1].starts_with(names[0]) && names[1].len() == names[0].len() + 7, "{names:?}");
 }

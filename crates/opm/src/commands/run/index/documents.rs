@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use cluster::run::partition::{Document, Language};
+use cluster::run::partition::{CatalogDocument, Language};
 use fbc::blob::TextBuffer;
 use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, Fbc, FileId, Format, property};
@@ -26,7 +26,7 @@ pub(super) fn printed(fbc: &Fbc, blob: &Blob) -> Result<Vec<u8>, Failure> {
 }
 
 /// Returns the blobs of a catalog with their original text; `longer` is the index and new text of the changed channel.
-pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<Document>, Failure> {
+pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<CatalogDocument>, Failure> {
     // Blobs created while loading replace original ones. In that case, print all blobs.
     let all_printed = catalog.blobs().iter().any(|blob| blob.origin.is_none());
     let mut documents = Vec::with_capacity(catalog.blobs().len());
@@ -35,7 +35,7 @@ pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Resu
     for (place, blob) in catalog.blobs().iter().enumerate() {
         let name = shown(blob);
         if let Some((_, text)) = longer.as_ref().filter(|(longer, _)| *longer == place) {
-            documents.push(Document { name, language: Language::Json, text: text.clone().into_bytes() });
+            documents.push(CatalogDocument { name, language: Language::Json, text: text.clone().into_bytes() });
             continue;
         }
         let text = catalog.text(blob, &mut buffer)?;
@@ -43,7 +43,7 @@ pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Resu
             kind == property::BUNDLE_OBJECT && value.is_some_and(|value| value.get("ref").is_some())
         });
         let (Some((file, start)), false, false) = (blob.origin, all_printed, refers) else {
-            documents.push(Document { name, language: Language::Yaml, text: printed(catalog, blob)? });
+            documents.push(CatalogDocument { name, language: Language::Yaml, text: printed(catalog, blob)? });
             continue;
         };
         if !files.contains_key(&file) {
@@ -61,7 +61,7 @@ pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Resu
             Format::Json => (Language::Json, text.text().as_bytes()),
             Format::Yaml => (Language::Yaml, &bytes[found.range()]),
         };
-        documents.push(Document { name, language, text: text.to_vec() });
+        documents.push(CatalogDocument { name, language, text: text.to_vec() });
     }
     Ok(documents)
 }
@@ -71,7 +71,7 @@ fn changed() -> Failure {
 }
 
 /// Writes documents to a catalog directory, one file per language.
-pub(super) fn write_catalog(documents: &[Document], directory: &Path) -> Outcome {
+pub(super) fn write_catalog(documents: &[CatalogDocument], directory: &Path) -> Outcome {
     for (language, name) in [(Language::Yaml, "catalog.yaml"), (Language::Json, "catalog.json")] {
         let mut text = Vec::new();
         for document in documents.iter().filter(|document| document.language == language) {
