@@ -16,7 +16,7 @@ use crate::commands::{
 use crate::commands::{catalog, cleanup, controller, run as run_commands};
 #[cfg(feature = "sqlite")]
 use crate::commands::{index, registry};
-use crate::exit::{self, Failure, Outcome};
+use crate::exit::{self, CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 use crate::{help, suggest};
@@ -143,7 +143,7 @@ const RECORDED: [&str; 18] = [
 ];
 
 /// Parses the command line and runs the command.
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let outcome = dispatch(arguments.clone(), printer);
     match outcome.is_err() && is_recorded(arguments) {
         true => exit::recorded(outcome),
@@ -160,7 +160,7 @@ fn is_recorded(arguments: Vec<OsString>) -> bool {
     (1..=path.len()).any(|length| RECORDED.contains(&path[..length].join(" ").as_str()))
 }
 
-fn dispatch(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+fn dispatch(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let Some(opm) = parse::<Opm>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&opm.tls, printer)?;
     match &opm.command {

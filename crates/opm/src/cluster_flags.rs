@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cluster::{Access, Cluster};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::interrupt;
 use crate::runtime::{self, EndSignals};
 
@@ -49,7 +49,7 @@ pub(crate) fn failure(error: cluster::Error) -> Failure {
 ///
 /// A signal drops the future at its current await point. The error then includes `interrupted`, which describes the
 /// resulting state of the cluster.
-pub(crate) fn block_on(interrupted: &str, work: impl Future<Output = Outcome>) -> Outcome {
+pub(crate) fn block_on(interrupted: &str, work: impl Future<Output = CommandResult>) -> CommandResult {
     interrupt::hand_over_signals();
     runtime::block_on(async {
         let mut signals = EndSignals::listen()?;

@@ -128,7 +128,7 @@ impl Pages for ServedConsole {
         summaries: Option<&PackageSummaries>,
         state: &ServerState,
     ) -> Option<PageReply> {
-        let store = summaries.map(Served);
+        let store = summaries.map(ServedStore);
         let store = store.as_ref().map(|store| store as &dyn ConsoleStore);
         let mut state = self.state(state);
         if matches!(request.path, "changes" | "changes.html" | "-/d/changes.json") {
@@ -161,7 +161,7 @@ impl Pages for ServedConsole {
             return;
         }
         let when = calendar::rfc3339(calendar::now());
-        if let Err(error) = self.console.swapped(&Served(old), &Served(new), &when) {
+        if let Err(error) = self.console.swapped(&ServedStore(old), &ServedStore(new), &when) {
             tracing::warn!(%error, "failed to compute the changes of the catalog");
         }
         self.changed();
@@ -177,9 +177,9 @@ impl Pages for ServedConsole {
 }
 
 /// The served catalog as a store for pages.
-pub(crate) struct Served<'a>(pub(crate) &'a PackageSummaries);
+pub(crate) struct ServedStore<'a>(pub(crate) &'a PackageSummaries);
 
-impl ConsoleStore for Served<'_> {
+impl ConsoleStore for ServedStore<'_> {
     fn revision(&self) -> String {
         self.0.revision()
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use legacy::{Changed, Database, DatabaseTarget, OperationError};
 use source::database::NOTICE;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 
 /// Prints the deprecation notice of database indexes.
@@ -23,7 +23,7 @@ pub(crate) fn change<E>(
     target: &DatabaseTarget,
     printer: &Printer,
     work: impl FnOnce(&Database) -> Result<Changed, E>,
-) -> Outcome
+) -> CommandResult
 where
     E: From<legacy::Error>,
     Failure: From<E>,

@@ -33,7 +33,7 @@ pub(crate) fn failure(error: EditError, printer: &Printer) -> Failure {
 fn show_problems(invalid: &InvalidEdit, printer: &Printer) {
     let problems: &[Problem] = &invalid.problems;
     let mut found = report::find(&invalid.fbc, problems);
-    for path in found.iter_mut().flat_map(report::Found::paths_mut) {
+    for path in found.iter_mut().flat_map(report::LocatedProblem::paths_mut) {
         *path = invalid.original_path(path.as_ref()).display().to_string();
     }
     report::show(printer, &found);

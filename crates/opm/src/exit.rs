@@ -12,7 +12,7 @@ use crate::printer::{Printer, Style};
 use crate::report;
 
 /// The result of a command.
-pub(crate) type Outcome = Result<(), Failure>;
+pub(crate) type CommandResult = Result<(), Failure>;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -192,7 +192,7 @@ fn code(class: Class) -> u8 {
 }
 
 /// Marks the outcome of a command that existing tools have, too: its exit codes are recorded.
-pub(crate) fn recorded(outcome: Outcome) -> Outcome {
+pub(crate) fn recorded(outcome: CommandResult) -> CommandResult {
     outcome.map_err(|failure| Failure::Recorded(Box::new(failure)))
 }
 
@@ -232,7 +232,7 @@ impl From<bundle::CheckError> for Failure {
 }
 
 /// Reports a failure, if any, and returns the exit code.
-pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
+pub(crate) fn end(outcome: CommandResult, printer: &mut Printer) -> ExitCode {
     let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

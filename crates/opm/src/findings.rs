@@ -14,7 +14,7 @@ use crate::sarif;
 
 /// The output format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum FindingsOutput {
     Text,
     Json,
     Sarif,
@@ -23,28 +23,28 @@ pub(crate) enum Output {
 }
 
 /// Parses an output format.
-pub(crate) fn output() -> impl TypedValueParser<Value = Output> {
+pub(crate) fn output() -> impl TypedValueParser<Value = FindingsOutput> {
     choice([
-        ("text", Output::Text),
-        ("json", Output::Json),
-        ("sarif", Output::Sarif),
-        ("github", Output::Github),
-        ("markdown", Output::Markdown),
+        ("text", FindingsOutput::Text),
+        ("json", FindingsOutput::Json),
+        ("sarif", FindingsOutput::Sarif),
+        ("github", FindingsOutput::Github),
+        ("markdown", FindingsOutput::Markdown),
     ])
 }
 
 /// Prints findings.
-pub(crate) fn print(report: &Findings, output: Output, printer: &mut Printer) -> Result<(), Failure> {
+pub(crate) fn print(report: &Findings, output: FindingsOutput, printer: &mut Printer) -> Result<(), Failure> {
     let Findings { findings, waived, .. } = report;
-    if !waived.is_empty() && output != Output::Json {
+    if !waived.is_empty() && output != FindingsOutput::Json {
         printer.report(&waived_line(waived.len()));
     }
     let text = match output {
-        Output::Text => text(findings),
-        Output::Json => return json(report, printer),
-        Output::Sarif => sarif::findings(findings),
-        Output::Github => findings.iter().map(annotation).collect(),
-        Output::Markdown => markdown(findings),
+        FindingsOutput::Text => text(findings),
+        FindingsOutput::Json => return json(report, printer),
+        FindingsOutput::Sarif => sarif::findings(findings),
+        FindingsOutput::Github => findings.iter().map(annotation).collect(),
+        FindingsOutput::Markdown => markdown(findings),
     };
     printer.data().write_all(text.as_bytes())?;
     Ok(())

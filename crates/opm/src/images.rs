@@ -11,7 +11,7 @@ use source::Fetcher;
 use source::{ContainerTool, Images, PullSettings};
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 use crate::progress::Terminal;
 
@@ -80,7 +80,7 @@ pub(crate) struct PullFlags {
 }
 
 /// Warns about deprecated flags, and refuses contradicting ones.
-pub(crate) fn check_flags(tls: &TlsFlags, printer: &Printer) -> Outcome {
+pub(crate) fn check_flags(tls: &TlsFlags, printer: &Printer) -> CommandResult {
     if let Some(warning) = tls.check()? {
         printer.warning(warning);
     }

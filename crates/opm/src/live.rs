@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::printer::{Printer, Style, sanitized};
 
 /// Shows the progress of cluster operations on stderr.
-pub(crate) struct Live<'a> {
+pub(crate) struct ClusterProgress<'a> {
     printer: &'a Printer,
     /// Whether to show requests too.
     verbose: bool,
@@ -22,9 +22,9 @@ struct Shown {
     lines: usize,
 }
 
-impl<'a> Live<'a> {
-    pub(crate) fn new(printer: &'a Printer, verbose: bool) -> Live<'a> {
-        Live { printer, verbose, terminal: io::stderr().is_terminal(), shown: Mutex::default() }
+impl<'a> ClusterProgress<'a> {
+    pub(crate) fn new(printer: &'a Printer, verbose: bool) -> ClusterProgress<'a> {
+        ClusterProgress { printer, verbose, terminal: io::stderr().is_terminal(), shown: Mutex::default() }
     }
 
     fn shown(&self) -> MutexGuard<'_, Shown> {
@@ -66,14 +66,14 @@ impl<'a> Live<'a> {
     }
 }
 
-impl Drop for Live<'_> {
+impl Drop for ClusterProgress<'_> {
     fn drop(&mut self) {
         let mut shown = self.shown();
         self.erase(&mut shown);
     }
 }
 
-impl cluster::Watcher for Live<'_> {
+impl cluster::Watcher for ClusterProgress<'_> {
     fn done(&self, text: &str) {
         self.report(text);
     }

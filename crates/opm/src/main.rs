@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs a command. A panic becomes a failure, so that temporary files are removed.
-fn unwound(command: impl FnOnce() -> exit::Outcome) -> exit::Outcome {
+fn unwound(command: impl FnOnce() -> exit::CommandResult) -> exit::CommandResult {
     /// The exit code of Rust programs that panic.
     const PANICKED: u8 = 101;
     // The panic itself has printed its message and position.

@@ -10,7 +10,7 @@ use crate::commands::registry_server;
 #[cfg(all(feature = "cluster", feature = "sqlite"))]
 use crate::commands::{appregistry_server, config_map, operator_registry};
 use crate::commands::{health_probe, mirror};
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 use crate::{cli, exit};
 
@@ -18,13 +18,13 @@ use crate::{cli, exit};
 struct Personality {
     /// The file name that selects it.
     name: &'static str,
-    run: fn(Vec<OsString>, &mut Printer) -> Outcome,
+    run: fn(Vec<OsString>, &mut Printer) -> CommandResult,
     /// Whether every failure has exit code 1, as in the existing program of that name.
     recorded: bool,
 }
 
 impl Personality {
-    fn run(&self, arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    fn run(&self, arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
         let outcome = (self.run)(arguments, printer);
         if self.recorded { exit::recorded(outcome) } else { outcome }
     }
@@ -55,7 +55,7 @@ pub(crate) fn other_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Runs the program that the first word of the command line selects.
-pub(crate) fn run(printer: &mut Printer) -> Outcome {
+pub(crate) fn run(printer: &mut Printer) -> CommandResult {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(|first| Path::new(first).file_stem().unwrap_or_default().to_owned());
     let find = |name: Option<&OsStr>| PERSONALITIES.iter().find(|one| name == Some(one.name.as_ref()));

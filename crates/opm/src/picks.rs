@@ -4,7 +4,7 @@ use resolve::request::{self, InstallRequest};
 
 /// Bundle selection
 #[derive(clap::Args)]
-pub(crate) struct Picks {
+pub(crate) struct BundleSelectionArgs {
     /// Package of the catalog, optionally with channel or version
     #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
     pub(crate) package: Option<InstallRequest>,
@@ -19,7 +19,7 @@ pub(crate) struct Picks {
     pub(crate) no_pull: bool,
 }
 
-impl Picks {
+impl BundleSelectionArgs {
     /// Returns the selection.
     pub(crate) fn picked(&self) -> source::catalog_bundles::BundleSelector<'_> {
         let wish = self.package.as_ref();

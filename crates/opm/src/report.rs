@@ -10,7 +10,7 @@ use fbc::{Fbc, Place, Problem, ProblemSeverity, ProblemStage, Spot};
 use crate::printer::{Printer, Style};
 
 /// A problem with its position resolved.
-pub(crate) struct Found<'a> {
+pub(crate) struct LocatedProblem<'a> {
     pub(crate) problem: &'a Problem,
     /// The path of the file, as the user can open it.
     pub(crate) path: Option<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Found<'a> {
     pub(crate) first: Option<(String, usize)>,
 }
 
-impl Found<'_> {
+impl LocatedProblem<'_> {
     /// Returns the fix.
     pub(crate) fn help(&self) -> Option<String> {
         let first = self.first.as_ref().map(|(path, line)| format!("; the first is at {path}:{line}"));
@@ -33,7 +33,7 @@ impl Found<'_> {
 }
 
 /// Resolves the positions of problems.
-pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem>) -> Vec<Found<'a>> {
+pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem>) -> Vec<LocatedProblem<'a>> {
     let mut locator = Locator::new(fbc);
     // Each locator is queried in order of position, which is fast.
     let mut earlier = Locator::new(fbc);
@@ -44,7 +44,7 @@ pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem
             let path_of = |place: &Place| fbc.full_path_of(place.file).map(|path| path.display().to_string());
             let located = place.filter(|place| place.spot != Spot::File).and_then(|place| locator.locate(place));
             let first = problem.first.as_ref().and_then(|at| Some((path_of(at)?, earlier.locate(at)?.line)));
-            Found { problem, path: place.and_then(path_of), located, first }
+            LocatedProblem { problem, path: place.and_then(path_of), located, first }
         })
         .collect()
 }
@@ -54,7 +54,7 @@ pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem
 const MAX_SHOWN_PER_RULE: usize = 100;
 
 /// Returns the problems to show, and the number of hidden ones per rule.
-fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static str, usize>) {
+fn cap<'f, 'a>(found: &'f [LocatedProblem<'a>]) -> (Vec<&'f LocatedProblem<'a>>, BTreeMap<&'static str, usize>) {
     let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut shown = Vec::new();
     for found in found {
@@ -70,7 +70,7 @@ fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static
 
 /// Reports each problem once on stderr: the message, its position, the source line and a fix. The number of errors
 /// follows.
-pub(crate) fn show(printer: &Printer, found: &[Found<'_>]) {
+pub(crate) fn show(printer: &Printer, found: &[LocatedProblem<'_>]) {
     let errors = found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).count();
     let (shown, more) = cap(found);
     for (number, group) in group_similar(&shown).into_iter().enumerate() {
@@ -99,7 +99,7 @@ pub(crate) fn show(printer: &Printer, found: &[Found<'_>]) {
 }
 
 /// Reports errors as a tree, as older tools print it.
-pub(crate) fn show_tree(printer: &Printer, found: &[Found<'_>]) {
+pub(crate) fn show_tree(printer: &Printer, found: &[LocatedProblem<'_>]) {
     let errors = found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error);
     let tree = catalog::tree::message(errors.map(|found| found.problem));
     if !tree.is_empty() {
@@ -111,9 +111,9 @@ pub(crate) fn show_tree(printer: &Printer, found: &[Found<'_>]) {
 const MIN_GROUP: usize = 3;
 
 /// Groups problems that differ only in bundle names.
-fn group_similar<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
+fn group_similar<'f, 'a>(found: &[&'f LocatedProblem<'a>]) -> Vec<Vec<&'f LocatedProblem<'a>>> {
     type Key<'a> = (&'a str, Option<String>, String);
-    let key = |found: &Found<'_>| -> Key<'_> {
+    let key = |found: &LocatedProblem<'_>| -> Key<'_> {
         let message = match found.problem.rule {
             // Its message quotes the document.
             "schema-required" => String::new(),
@@ -125,7 +125,7 @@ fn group_similar<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
     for found in found {
         *counts.entry(key(found)).or_default() += 1;
     }
-    let mut groups: Vec<Vec<&Found<'_>>> = Vec::new();
+    let mut groups: Vec<Vec<&LocatedProblem<'_>>> = Vec::new();
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     for found in found {
         let key = key(found);
@@ -154,7 +154,7 @@ fn without_versions(message: &str) -> String {
 }
 
 /// Names the bundles of all problems of a group except the first.
-fn others(group: &[&Found<'_>]) -> Option<String> {
+fn others(group: &[&LocatedProblem<'_>]) -> Option<String> {
     let rest = group.get(1..).filter(|rest| !rest.is_empty())?;
     let mut names: Vec<&str> = rest.iter().filter_map(|found| bundle_of(found.problem)).collect();
     let version = |name: &str| name.rsplit_once(".v").and_then(|(_, text)| Version::parse_tolerant(text).ok());
@@ -192,7 +192,7 @@ fn scope(problem: &Problem) -> String {
     if named.is_empty() { String::new() } else { format!("{}: ", named.join(", ")) }
 }
 
-fn show_place(printer: &Printer, found: &Found<'_>) {
+fn show_place(printer: &Printer, found: &LocatedProblem<'_>) {
     let arrow = printer.paint(Style::Note, "-->");
     let rule = found.problem.rule;
     match (&found.path, &found.located) {
@@ -217,7 +217,7 @@ fn show_place(printer: &Printer, found: &Found<'_>) {
     show_help(printer, found);
 }
 
-fn show_help(printer: &Printer, found: &Found<'_>) {
+fn show_help(printer: &Printer, found: &LocatedProblem<'_>) {
     if let Some(help) = found.help() {
         printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
     }

@@ -3,10 +3,10 @@
 use bundle::{Finding, Severity};
 use serde_json::{Value, json};
 
-use crate::report::Found;
+use crate::report::LocatedProblem;
 
 /// Returns problems of a catalog as a SARIF log.
-pub(crate) fn log(found: &[Found<'_>]) -> String {
+pub(crate) fn log(found: &[LocatedProblem<'_>]) -> String {
     let about = |name: &str| {
         use catalog::rules::{DEPENDENCIES, RULES, STRICT, WARNINGS};
         let mut rules = RULES.iter().chain(STRICT).chain(WARNINGS).chain(DEPENDENCIES);
@@ -19,7 +19,7 @@ pub(crate) fn log(found: &[Found<'_>]) -> String {
         let scope = &problem.scope;
         let logical = [("package", &scope.package), ("channel", &scope.channel), ("bundle", &scope.bundle)].into_iter();
         let logical = logical.filter_map(|(kind, name)| name.as_ref().map(|name| json!({"name": name, "kind": kind})));
-        let entry = Entry {
+        let entry = SarifResult {
             rule: problem.rule,
             level: match problem.severity {
                 fbc::ProblemSeverity::Error => "error",
@@ -58,7 +58,7 @@ pub(crate) fn findings(findings: &[Finding]) -> String {
         rule
     };
     let results = findings.iter().map(|finding| {
-        let entry = Entry {
+        let entry = SarifResult {
             rule: finding.id,
             level: level(finding.severity),
             text: crate::findings::message(finding),
@@ -89,7 +89,7 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// A result of a log.
-struct Entry<'a> {
+struct SarifResult<'a> {
     rule: &'a str,
     level: &'static str,
     text: String,
@@ -101,7 +101,7 @@ struct Entry<'a> {
     logical: Vec<Value>,
 }
 
-impl Entry<'_> {
+impl SarifResult<'_> {
     fn result(self, names: &[&str]) -> Value {
         let mut text = self.text;
         if !self.help.is_empty() {

@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// The progress format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Form {
+pub(crate) enum ProgressForm {
     /// A line on a terminal, or periodic lines elsewhere.
     #[default]
     Text,
@@ -30,11 +30,11 @@ pub(crate) enum Form {
 
 /// The transferred bytes of each blob.
 #[derive(Default)]
-pub(crate) struct Moved(Mutex<State>);
+pub(crate) struct Moved(Mutex<TransferState>);
 
 #[derive(Default)]
-struct State {
-    form: Form,
+struct TransferState {
+    form: ProgressForm,
     /// The total size in bytes, if known in advance.
     total: Option<u64>,
     whole: u64,
@@ -52,20 +52,20 @@ struct State {
 }
 
 impl Moved {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TransferState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the progress format.
-    pub(crate) fn report_as(&self, form: Form) {
+    pub(crate) fn report_as(&self, form: ProgressForm) {
         self.state().form = form;
     }
 
     /// Resets the counters.
-    fn restart(&self, total: Option<u64>) -> Form {
+    fn restart(&self, total: Option<u64>) -> ProgressForm {
         let mut state = self.state();
         let form = state.form;
-        *state = State { form, total, start: Some(Instant::now()), ..State::default() };
+        *state = TransferState { form, total, start: Some(Instant::now()), ..TransferState::default() };
         form
     }
 
@@ -78,7 +78,7 @@ impl Moved {
 
     /// The same for `total` bytes; without a terminal, writes periodic lines.
     pub(crate) fn show(self: &Arc<Moved>, doing: &'static str, total: u64) -> Shown {
-        if self.restart(Some(total)) == Form::Json {
+        if self.restart(Some(total)) == ProgressForm::Json {
             return Shown { _line: None, lines: Some(lines(doing, Arc::clone(self), TICK, Moved::json)) };
         }
         let moved = Arc::clone(self);
@@ -138,7 +138,7 @@ impl Moved {
     }
 }
 
-impl State {
+impl TransferState {
     /// Returns the transferred bytes, the total, and the rate in bytes per second.
     fn sums(&self) -> (u64, u64, f64) {
         let under_way: u64 = self.in_flight.values().map(|(there, _, _)| there).sum();

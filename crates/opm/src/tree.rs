@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use fbc::scratch::{TempFile, is_empty_or_absent, umasked};
 use fbc::{Members, Unportable};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 
 /// Checks that an output directory is empty or absent.
-pub(crate) fn check_empty(directory: &Path) -> Outcome {
+pub(crate) fn check_empty(directory: &Path) -> CommandResult {
     match is_empty_or_absent(directory).map_err(|error| in_path(directory, &error))? {
         true => Ok(()),
         false => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
@@ -52,7 +52,7 @@ impl NewFiles {
     ///
     /// # Errors
     /// Fails if one of them exists, or something is in its way, and names all of these. Then nothing has changed.
-    pub(crate) fn finish(self) -> Outcome {
+    pub(crate) fn finish(self) -> CommandResult {
         let files = list(self.path())?;
         let taken: BTreeSet<PathBuf> = files.iter().filter_map(|path| self.in_the_way(path)).collect();
         if !taken.is_empty() {
@@ -127,7 +127,7 @@ fn list(root: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Leaves hidden files out of a bundle, with a warning. Anything else that an image cannot contain is an error.
-pub(crate) fn leave_out_hidden(members: &mut Members, root: &Path, printer: &Printer) -> Outcome {
+pub(crate) fn leave_out_hidden(members: &mut Members, root: &Path, printer: &Printer) -> CommandResult {
     for (path, reason) in members.remove_unportable(root)? {
         let shown = root.join(path);
         match reason {

@@ -6,7 +6,7 @@ use edit::EditError;
 use edit::legacy::{self, LegacyBundle, Overrides};
 use source::NamedSource;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{edits, limits};
@@ -56,7 +56,7 @@ pub(crate) struct AddArgs {
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     if args.bundles.len() > 1 && (args.replaces.is_some() || args.skips.is_some() || args.skip_range.is_some()) {
         return Err(Failure::message("--replaces, --skips and --skip-range require a single bundle"));
     }

@@ -16,7 +16,7 @@ use source::Images;
 use super::read_input;
 use super::registry::serve::{ServeArgs, run_prepared};
 use crate::cli::{self, go_conventions};
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, runtime};
@@ -103,7 +103,7 @@ pub(crate) fn lines(problems: &[impl ToString]) -> String {
 }
 
 /// Parses the command line and runs the command.
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = go_conventions(AppRegistryServer::command());
     let command = command.mut_arg("registries", |it| it.required(true)).mut_arg("packages", |it| it.short('o'));
     let Some(args) = cli::parse::<AppRegistryServer>(command, arguments, printer)? else { return Ok(()) };

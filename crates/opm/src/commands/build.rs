@@ -17,7 +17,7 @@ use serve::upstream;
 use source::{CONFIGS, CONFIGS_LABEL, Images};
 
 use super::serve::failure;
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
@@ -127,7 +127,7 @@ struct Plan<'a> {
     time: u64,
 }
 
-pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     check_destination(args)?;
     let plan = plan(args, tls, programs(args, printer)?)?;
     let scratch = Unfinished::private("opm-build-")?;
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
 }
 
 /// How to build and push a catalog image.
-pub(crate) struct PushOptions<'a> {
+pub(crate) struct BuildPushOptions<'a> {
     /// The base image; defaults to scratch.
     pub(crate) base: Option<&'a str>,
     /// The platforms, each with its opm binary.
@@ -153,7 +153,7 @@ pub(crate) struct PushOptions<'a> {
 pub(crate) fn push_catalog(
     directory: &Path,
     tag: &Reference,
-    options: PushOptions<'_>,
+    options: BuildPushOptions<'_>,
     tls: &TlsFlags,
     pull: &PullFlags,
     printer: &Printer,
@@ -216,7 +216,7 @@ pub(crate) fn into_store(
     build(&plan, store, scratch.path(), printer)
 }
 
-fn check_destination(args: &BuildArgs) -> Outcome {
+fn check_destination(args: &BuildArgs) -> CommandResult {
     if !args.push && args.to.is_none() {
         return Err(Failure::usage("no destination for the image: use --push or --to oci:DIR"));
     }
@@ -376,7 +376,7 @@ fn catalog_layers(
 }
 
 /// Checks a catalog and copies its files, and no others, to `target`.
-fn stage(directory: &ServedDirectory, target: &Path, printer: &Printer) -> Outcome {
+fn stage(directory: &ServedDirectory, target: &Path, printer: &Printer) -> CommandResult {
     let root = &directory.root;
     if !root.is_dir() {
         return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));

@@ -18,7 +18,7 @@ use super::blob_format;
 use super::serve::duration;
 use crate::choice::{InvalidValue, choice};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{interrupt, table};
@@ -86,7 +86,7 @@ struct ApplyArgs {
     extract_content: Option<String>,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: Generation,
+    olm: CatalogGeneration,
     /// Keep the catalog on the cluster without serving it; requires --olm v1
     #[arg(long)]
     unavailable: bool,
@@ -123,10 +123,10 @@ struct StatusArgs {
     name: String,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: Generation,
+    olm: CatalogGeneration,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
-    output: Output,
+    output: CatalogOutput,
     #[command(flatten)]
     cluster: ClusterFlags,
 }
@@ -140,10 +140,10 @@ struct ListArgs {
     all_namespaces: bool,
     /// OLM generation: v0 for CatalogSources, v1 for ClusterCatalogs; defaults to both
     #[arg(long, value_name = "GENERATION", value_parser = generation())]
-    olm: Option<Generation>,
+    olm: Option<CatalogGeneration>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
-    output: Output,
+    output: CatalogOutput,
     #[command(flatten)]
     cluster: ClusterFlags,
 }
@@ -157,7 +157,7 @@ struct DeleteArgs {
     name: String,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: Generation,
+    olm: CatalogGeneration,
     /// Succeed if the catalog does not exist
     #[arg(long)]
     ignore_not_found: bool,
@@ -167,24 +167,24 @@ struct DeleteArgs {
 
 /// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum CatalogOutput {
     Table,
     Json,
 }
 
 /// A generation of OLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Generation {
+pub(crate) enum CatalogGeneration {
     V0,
     V1,
 }
 
-pub(crate) fn generation() -> impl TypedValueParser<Value = Generation> {
-    choice([("v0", Generation::V0), ("v1", Generation::V1)])
+pub(crate) fn generation() -> impl TypedValueParser<Value = CatalogGeneration> {
+    choice([("v0", CatalogGeneration::V0), ("v1", CatalogGeneration::V1)])
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
-    choice([("table", Output::Table), ("json", Output::Json)])
+fn output() -> impl TypedValueParser<Value = CatalogOutput> {
+    choice([("table", CatalogOutput::Table), ("json", CatalogOutput::Json)])
 }
 
 /// Checks an interval, which is sent to the cluster as the user wrote it.
@@ -203,17 +203,17 @@ fn absolute(text: &str) -> Result<String, InvalidValue> {
     }
 }
 
-pub(crate) fn run(args: &CatalogArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &CatalogArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     if let CatalogCommand::Apply(args) = &args.command
         && let Some(path) = &args.file
     {
         return file::apply(args, path, printer);
     }
     match &args.command {
-        CatalogCommand::Apply(args) if args.olm == Generation::V1 => v1::apply(args, printer),
-        CatalogCommand::Status(args) if args.olm == Generation::V1 => v1::status(args, printer),
-        CatalogCommand::List(args) if args.olm == Some(Generation::V1) => v1::list(args, printer),
-        CatalogCommand::Delete(args) if args.olm == Generation::V1 => v1::delete(args, printer),
+        CatalogCommand::Apply(args) if args.olm == CatalogGeneration::V1 => v1::apply(args, printer),
+        CatalogCommand::Status(args) if args.olm == CatalogGeneration::V1 => v1::status(args, printer),
+        CatalogCommand::List(args) if args.olm == Some(CatalogGeneration::V1) => v1::list(args, printer),
+        CatalogCommand::Delete(args) if args.olm == CatalogGeneration::V1 => v1::delete(args, printer),
         CatalogCommand::Apply(args) if args.unavailable => Err(Failure::usage(format!(
             "--unavailable requires --olm v1: CatalogSource {} has no such mode",
             args.name
@@ -247,7 +247,7 @@ fn catalog_directory(image: &str, tls: &TlsFlags, printer: &Printer) -> Option<S
 }
 
 /// Applies a CatalogSource based on `base`.
-fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
+fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> CommandResult {
     let plan = CatalogPlan {
         base,
         name: args.name.clone(),
@@ -292,7 +292,7 @@ fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
     })
 }
 
-fn print_object(object: &Value, format: Format, printer: &mut Printer) -> Outcome {
+fn print_object(object: &Value, format: Format, printer: &mut Printer) -> CommandResult {
     let text = match format {
         Format::Json => format!("{object:#}\n").into_bytes(),
         Format::Yaml => yaml(object),
@@ -305,15 +305,15 @@ pub(crate) fn yaml(object: &Value) -> Vec<u8> {
     fbc::yaml::document(fbc::json::Text::from(object).raw()).into_bytes()
 }
 
-fn status(args: &StatusArgs, printer: &mut Printer) -> Outcome {
+fn status(args: &StatusArgs, printer: &mut Printer) -> CommandResult {
     block_on("", async {
         let cluster = args.cluster.connect().await?;
         let mut state = cluster::catalog_state(&cluster, &args.name).await.map_err(failure)?;
         // The user may be allowed to read the catalog but not its packages.
         state.packages = cluster::packages_of(&cluster, &args.name).await.unwrap_or_default();
         let text = match args.output {
-            Output::Json => as_json(&state)?,
-            Output::Table => as_text(&state),
+            CatalogOutput::Json => as_json(&state)?,
+            CatalogOutput::Table => as_text(&state),
         };
         Ok(printer.data().write_all(text.as_bytes())?)
     })
@@ -366,7 +366,7 @@ fn as_text(state: &CatalogState) -> String {
     text
 }
 
-fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
+fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
     block_on("", async {
         let cluster = args.cluster.connect().await?;
         let states = cluster::list_catalogs(&cluster, args.all_namespaces).await;
@@ -376,7 +376,7 @@ fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
         }
         let states = states.map_err(failure)?;
         let text = match args.output {
-            Output::Json => {
+            CatalogOutput::Json => {
                 let mut values = serde_json::to_value(&states).map_err(|error| Failure::message(error.to_string()))?;
                 // Lists do not read pods.
                 for value in values.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -384,7 +384,7 @@ fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
                 }
                 as_json(&values)?
             }
-            Output::Table => {
+            CatalogOutput::Table => {
                 let row = |state: &CatalogState| {
                     let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
                     let shown = if state.state.is_empty() { "unknown" } else { &state.state };
@@ -399,15 +399,15 @@ fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
     })
 }
 
-fn printed(listed: &both::CatalogList, output: Output, printer: &mut Printer) -> Outcome {
+fn printed(listed: &both::CatalogList, output: CatalogOutput, printer: &mut Printer) -> CommandResult {
     let text = match output {
-        Output::Json => as_json(&listed.json()?)?,
-        Output::Table => listed.table(),
+        CatalogOutput::Json => as_json(&listed.json()?)?,
+        CatalogOutput::Table => listed.table(),
     };
     Ok(printer.data().write_all(text.as_bytes())?)
 }
 
-fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {
+fn delete(args: &DeleteArgs, printer: &Printer) -> CommandResult {
     block_on("", async {
         let cluster = args.cluster.connect().await?;
         match cluster::delete_catalog(&cluster, &args.name).await {

@@ -14,7 +14,7 @@ use source::{Images, SourceOptions};
 
 use super::offline::sources;
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::github::Annotation;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -45,7 +45,7 @@ pub(crate) struct CheckUpgradesArgs {
     new: String,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: Output,
+    output: UpgradesOutput,
     /// Show all bundles instead of regressions only; json always does
     #[arg(long)]
     all: bool,
@@ -57,17 +57,17 @@ pub(crate) struct CheckUpgradesArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum UpgradesOutput {
     Text,
     Json,
     Github,
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
-    choice([("text", Output::Text), ("json", Output::Json), ("github", Output::Github)])
+fn output() -> impl TypedValueParser<Value = UpgradesOutput> {
+    choice([("text", UpgradesOutput::Text), ("json", UpgradesOutput::Json), ("github", UpgradesOutput::Github)])
 }
 
-pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let old = read(&args.old, &images, printer)?;
     let new = read(&args.new, &images, printer)?;
@@ -81,12 +81,12 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     )
     .concat();
     let text = match args.output {
-        Output::Text => text(&reports, args),
-        Output::Json => {
+        UpgradesOutput::Text => text(&reports, args),
+        UpgradesOutput::Json => {
             let report = UpgradeReport::new(&reports, &args.new);
             format!("{}\n", serde_json::to_string_pretty(&report).map_err(io::Error::from)?)
         }
-        Output::Github => github(&reports, &new, args),
+        UpgradesOutput::Github => github(&reports, &new, args),
     };
     printer.data().write_all(text.as_bytes())?;
     match upgrades::regressions(&reports) {
@@ -96,13 +96,13 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
 }
 
 /// One of the two catalogs.
-struct Edition {
+struct OpenedCatalog {
     fbc: Fbc,
     outline: Outline,
     source: CatalogInput,
 }
 
-fn read(reference: &str, images: &Images, printer: &Printer) -> Result<Edition, Failure> {
+fn read(reference: &str, images: &Images, printer: &Printer) -> Result<OpenedCatalog, Failure> {
     let reader = InputReader::default();
     let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| reader.add(blob, text);
     let options = SourceOptions { inspect: Some(&look), ..SourceOptions::catalogs(limits::from_env()?, images) };
@@ -113,7 +113,7 @@ fn read(reference: &str, images: &Images, printer: &Printer) -> Result<Edition, 
         return Err(Failure::Reported);
     }
     let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
-    Ok(Edition { fbc, outline, source })
+    Ok(OpenedCatalog { fbc, outline, source })
 }
 
 fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
@@ -146,7 +146,7 @@ fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
 }
 
 /// Returns workflow commands that annotate regressions at their channels on GitHub.
-fn github(reports: &[ChannelReport], new: &Edition, args: &CheckUpgradesArgs) -> String {
+fn github(reports: &[ChannelReport], new: &OpenedCatalog, args: &CheckUpgradesArgs) -> String {
     let mut locator = Locator::new(&new.fbc);
     let mut out = String::new();
     for report in reports {

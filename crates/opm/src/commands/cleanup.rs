@@ -4,10 +4,10 @@ use cluster::extension;
 use cluster::run::{RunCleanup, cleanup};
 
 use super::run::WorkFlags;
-use super::run::olm::{Olm, olm};
-use super::run::session::Session;
-use crate::exit::{Failure, Outcome};
-use crate::live::Live;
+use super::run::olm::{OlmChoice, olm};
+use super::run::session::RunSession;
+use crate::exit::{CommandResult, Failure};
+use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
 /// Remove an operator that 'run bundle' installed
@@ -33,7 +33,7 @@ pub(crate) struct CleanupArgs {
     package: String,
     /// OLM generation: v0 (Subscriptions), v1 (ClusterExtensions) or auto (the one on the cluster)
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
-    olm: Olm,
+    olm: OlmChoice,
     /// Also delete custom resource definitions and operator groups
     #[arg(
         long,
@@ -62,11 +62,11 @@ pub(crate) struct CleanupArgs {
     cluster: WorkFlags,
 }
 
-pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> CommandResult {
     let deadline = args.cluster.deadline();
-    let session = Session::start()?;
+    let session = RunSession::start()?;
     let cluster = session.connect(&args.cluster.cluster)?;
-    let live = Live::new(printer, args.cluster.verbose);
+    let live = ClusterProgress::new(printer, args.cluster.verbose);
     let is_v1 = args.olm.is_v1(&session, Some(&cluster), deadline, &live)?;
     let found = if is_v1 {
         refuse_for_v1(args)?;
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> Outcome {
 }
 
 /// Rejects flags that do not apply to OLM v1.
-fn refuse_for_v1(args: &CleanupArgs) -> Outcome {
+fn refuse_for_v1(args: &CleanupArgs) -> CommandResult {
     let why =
         "cannot be used with --olm v1: CRDs are deleted with their ClusterExtension, and there are no operator groups";
     match (args.delete_all, args.delete_crds, args.delete_operator_groups) {

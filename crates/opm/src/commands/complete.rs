@@ -9,7 +9,7 @@ use fbc::template::TemplateKind;
 use fbc::{Fbc, LoadOptions};
 
 use super::explain;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::limits;
 use crate::printer::Printer;
 
@@ -29,7 +29,7 @@ const INSTALL_MODES: [&str; 4] = ["AllNamespaces", "OwnNamespace", "SingleNamesp
 const MODES: [&str; 3] = ["replaces", "semver", "semver-skippatch"];
 
 /// Prints names. If there are none, the scripts complete commands, flags and files.
-pub(crate) fn run(args: &CompleteArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &CompleteArgs, printer: &mut Printer) -> CommandResult {
     for name in names(&crate::cli::command(), &args.words).unwrap_or_default() {
         writeln!(printer.data(), "{name}")?;
     }

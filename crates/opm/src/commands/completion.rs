@@ -2,7 +2,7 @@
 
 use clap_complete::Shell;
 
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Print a shell completion script
@@ -13,7 +13,7 @@ pub(crate) struct CompletionArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> CommandResult {
     // Generate in memory first: the generator panics when its output is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::cli::command(), "opm", &mut script);

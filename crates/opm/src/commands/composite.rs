@@ -3,7 +3,7 @@
 use source::{CompositeError, CompositeRequest, Images, InvalidDirectories};
 
 use super::render_template::Bundles;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 use crate::report;
 
@@ -13,7 +13,7 @@ pub(super) fn run(
     images: &Images,
     bundles: &mut Bundles<'_>,
     printer: &Printer,
-) -> Outcome {
+) -> CommandResult {
     source::render_composite(request, images, bundles).map_err(|error| match error {
         CompositeError::Invalid(invalid) => {
             show(&invalid, printer);
@@ -29,7 +29,7 @@ fn show(invalid: &InvalidDirectories, printer: &Printer) {
         let shown = catalog.directory.to_string_lossy();
         printer.error(&format!("validation failed, {shown} is unchanged:"));
         let mut found = report::find(&catalog.fbc, catalog.problems.errors());
-        for path in found.iter_mut().flat_map(report::Found::paths_mut) {
+        for path in found.iter_mut().flat_map(report::LocatedProblem::paths_mut) {
             *path = path.replace(&*catalog.copy.to_string_lossy(), &shown);
         }
         report::show(printer, &found);

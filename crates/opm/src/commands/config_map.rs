@@ -12,7 +12,7 @@ use super::registry;
 use crate::cli::{self, go_conventions};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::database;
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
@@ -44,7 +44,7 @@ pub(crate) struct ConfigMapArgs {
     permissive: bool,
 }
 
-pub(crate) fn run(args: &ConfigMapArgs, printer: &Printer) -> Outcome {
+pub(crate) fn run(args: &ConfigMapArgs, printer: &Printer) -> CommandResult {
     let map = get(args.cluster.access(), &args.name)?;
     match (&args.bundle, StoredBundle::is_in(&map)) {
         (Some(directory), _) => write_bundle(&map, directory),
@@ -63,7 +63,7 @@ fn get(access: Access, name: &str) -> Result<cluster::ClusterObject, Failure> {
     found.ok_or_else(|| Failure::message("no answer"))
 }
 
-fn load(map: &cluster::ClusterObject, output: &Path, permissive: bool, printer: &Printer) -> Outcome {
+fn load(map: &cluster::ClusterObject, output: &Path, permissive: bool, printer: &Printer) -> CommandResult {
     let limits = limits::from_env()?;
     let data = map.data.get("data").cloned().unwrap_or(Value::Null);
     let text = serde_json::json!({ "data": data }).to_string();
@@ -72,7 +72,7 @@ fn load(map: &cluster::ClusterObject, output: &Path, permissive: bool, printer: 
     })
 }
 
-fn write_bundle(map: &cluster::ClusterObject, directory: &Path) -> Outcome {
+fn write_bundle(map: &cluster::ClusterObject, directory: &Path) -> CommandResult {
     if directory.exists() {
         return Err(Failure::message(format!("{} already exists", directory.display())));
     }
@@ -113,7 +113,7 @@ struct ConfigMapServer {
 }
 
 /// Parses the command line of `configmap-server` and serves.
-pub(crate) fn serve(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn serve(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = go_conventions(ConfigMapServer::command());
     let Some(args) = cli::parse::<ConfigMapServer>(command, arguments, printer)? else { return Ok(()) };
     let (kubeconfig, namespace) = (args.kubeconfig.clone(), args.namespace.clone());

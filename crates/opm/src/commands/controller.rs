@@ -11,11 +11,11 @@ use serve::listen::Address;
 use serve::monitor::{self, Monitored};
 use serve::probe::Probe;
 
-use super::catalog::{Generation, generation, yaml};
+use super::catalog::{CatalogGeneration, generation, yaml};
 use super::serve::{duration, http_address};
 use crate::choice::InvalidValue;
 use crate::cluster_flags::{ClusterFlags, failure};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
@@ -61,7 +61,7 @@ enum ControllerCommand {
 struct RunArgs {
     /// OLM generation: v0 serves CatalogSources, v1 serves ClusterCatalogs in place of catalogd
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: Generation,
+    olm: CatalogGeneration,
     /// Serve /healthz, /readyz and /metrics over HTTP on HOST:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
     http: Option<Address>,
@@ -172,7 +172,7 @@ fn pinned(tag: &str, tls: &TlsFlags) -> String {
 struct ManifestsArgs {
     /// OLM generation: v0 serves CatalogSources, v1 serves ClusterCatalogs in place of catalogd
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: Generation,
+    olm: CatalogGeneration,
     /// Secret of type kubernetes.io/tls with the serving certificate for NAME.NAMESPACE.svc; without it the controller
     /// serves ClusterCatalogs over plain HTTP
     #[arg(long, value_name = "NAME")]
@@ -204,15 +204,15 @@ fn lease_duration(text: &str) -> Result<Duration, InvalidValue> {
     }
 }
 
-pub(crate) fn run(args: &ControllerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ControllerArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         Some(ControllerCommand::Manifests(args)) => print_manifests(args, printer),
         None => control(&args.run, tls),
     }
 }
 
-fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
-    let v1 = args.olm == Generation::V1;
+fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> CommandResult {
+    let v1 = args.olm == CatalogGeneration::V1;
     if v1 {
         v1::refuse_pods(args.namespace.is_some(), &args.pods)?;
         if args.tls_secret.is_none() {
@@ -239,7 +239,7 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
+fn control(args: &RunArgs, tls: &TlsFlags) -> CommandResult {
     log::start(args.debug);
     interrupt::hand_over_signals();
     runtime::block_on(async {
@@ -247,7 +247,7 @@ fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
         let stop = async move {
             signals.next().await;
         };
-        if args.olm == Generation::V1 {
+        if args.olm == CatalogGeneration::V1 {
             return v1::control(args, tls, stop).await;
         }
         let cluster = args.cluster.connect().await?;
@@ -259,9 +259,9 @@ fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
 }
 
 /// The state of a controller, for HTTP.
-struct State(Arc<ControllerMetrics>);
+struct ControllerState(Arc<ControllerMetrics>);
 
-impl Monitored for State {
+impl Monitored for ControllerState {
     fn is_alive(&self) -> bool {
         self.0.is_alive()
     }
@@ -280,12 +280,12 @@ async fn monitored(
     args: &RunArgs,
     metrics: Arc<ControllerMetrics>,
     stop: impl Future<Output = ()>,
-    outcome: &mut Outcome,
+    outcome: &mut CommandResult,
 ) {
     let Some(address) = &args.http else { return stop.await };
     tokio::select! {
         () = stop => {}
-        ended = monitor::run(address, Arc::new(State(metrics))) => {
+        ended = monitor::run(address, Arc::new(ControllerState(metrics))) => {
             *outcome = ended.map_err(|error| Failure::world(error.to_string()));
         }
     }

@@ -7,7 +7,7 @@ use fbc::{Format, stream};
 
 use super::editor_schema::EditorFlags;
 use super::{blob_format, line_of, read_input};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::limits;
 use crate::printer::Printer;
 
@@ -42,7 +42,7 @@ struct FileArgs {
     editor: EditorFlags,
 }
 
-pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> CommandResult {
     let (args, kind) = match &args.command {
         ConvertCommand::Basic(args) => (args, TemplateKind::Basic),
         ConvertCommand::Substitutes(args) => (args, TemplateKind::Substitutes),

@@ -3,7 +3,7 @@
 use fbc::fault::Fault;
 use image::{CopyPlan, Location};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -35,7 +35,7 @@ pub(crate) struct CopyArgs {
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let to = Location::parse(&args.to).map_err(|error| Failure::usage(format!("{:?}: {error}", args.to)))?;
     let images = images::open(tls, &args.pull);
     let client = images.client()?;

@@ -5,11 +5,11 @@ use clap::builder::TypedValueParser;
 use source::catalog_bundles;
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
-use crate::findings::{self, Output};
+use crate::exit::{CommandResult, Failure};
+use crate::findings::{self, FindingsOutput};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
-use crate::picks::Picks;
+use crate::picks::BundleSelectionArgs;
 use crate::printer::Printer;
 
 /// Check whether the CRDs of a bundle can replace those of another
@@ -40,7 +40,7 @@ pub(crate) struct CrdDiffArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = format())]
     output: Format,
     #[command(flatten)]
-    picks: Picks,
+    picks: BundleSelectionArgs,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -49,17 +49,17 @@ pub(crate) struct CrdDiffArgs {
 enum Format {
     /// The JSON of crdify with the settings of OLM v1.
     Crdify,
-    Findings(Output),
+    Findings(FindingsOutput),
 }
 
 fn format() -> impl TypedValueParser<Value = Format> {
     choice([
-        ("text", Format::Findings(Output::Text)),
-        ("json", Format::Findings(Output::Json)),
+        ("text", Format::Findings(FindingsOutput::Text)),
+        ("json", Format::Findings(FindingsOutput::Json)),
         ("crdify", Format::Crdify),
-        ("sarif", Format::Findings(Output::Sarif)),
-        ("github", Format::Findings(Output::Github)),
-        ("markdown", Format::Findings(Output::Markdown)),
+        ("sarif", Format::Findings(FindingsOutput::Sarif)),
+        ("github", Format::Findings(FindingsOutput::Github)),
+        ("markdown", Format::Findings(FindingsOutput::Markdown)),
     ])
 }
 
@@ -67,14 +67,14 @@ fn rules() -> impl TypedValueParser<Value = Rules> {
     choice([("olm", Rules::Olm), ("meaning", Rules::Meaning)])
 }
 
-pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let limits = limits::from_env()?;
     let changes = catalog_bundles::crd_changes(&args.old, args.new.as_deref(), &args.picks.picked(), &images, &limits)?;
     let changes = CrdChanges::new(changes, args.crd_rules);
     match args.output {
         Format::Crdify => findings::json(&changes.crdify(), printer)?,
-        Format::Findings(Output::Json) => findings::json(&changes, printer)?,
+        Format::Findings(FindingsOutput::Json) => findings::json(&changes, printer)?,
         Format::Findings(output) => findings::print(&changes.findings(), output, printer)?,
     }
     if changes.passed { Ok(()) } else { Err(Failure::Reported) }

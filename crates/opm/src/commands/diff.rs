@@ -12,7 +12,7 @@ use source::Images;
 
 use super::{blob_format, line_of, read_input};
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{catalogs, limits, report};
@@ -42,7 +42,7 @@ pub(crate) struct DiffArgs {
     changelog: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: Output,
+    output: DiffOutput,
     /// Exit with 1 if the catalogs differ
     #[arg(long)]
     exit_code: bool,
@@ -51,14 +51,14 @@ pub(crate) struct DiffArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum DiffOutput {
     Text,
     Markdown,
     Json,
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
-    choice([("text", Output::Text), ("markdown", Output::Markdown), ("json", Output::Json)])
+fn output() -> impl TypedValueParser<Value = DiffOutput> {
+    choice([("text", DiffOutput::Text), ("markdown", DiffOutput::Markdown), ("json", DiffOutput::Json)])
 }
 
 /// Print the new content of a catalog as a catalog
@@ -111,7 +111,7 @@ pub(crate) struct AlphaDiffArgs {
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let limits = limits::from_env()?;
     let images = images::open(tls, &args.pull);
     let (old_fbc, old) = load(&args.old, &images, &limits, printer)?;
@@ -120,9 +120,9 @@ pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let old = DiffSide { fbc: &old_fbc, catalog: &old };
     let found = changes::changes(old, DiffSide { fbc: &new_fbc, catalog: &new }, &options)?;
     let text = match args.output {
-        Output::Text => show::text(&found, printer.colour_data),
-        Output::Markdown => show::markdown(&found),
-        Output::Json => {
+        DiffOutput::Text => show::text(&found, printer.colour_data),
+        DiffOutput::Markdown => show::markdown(&found),
+        DiffOutput::Json => {
             let json = serde_json::to_string_pretty(&found).map_err(|error| Failure::message(error.to_string()))?;
             format!("{json}\n")
         }
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     Ok(())
 }
 
-pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let limits = limits::from_env()?;
     if args.include_additive && args.include_file.is_none() {
         return Err(Failure::usage("must set --include-file if --include-additive is set"));

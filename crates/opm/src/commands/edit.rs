@@ -13,7 +13,7 @@ mod set_edge;
 use clap::Subcommand;
 use edit::deprecate::DeprecationTarget;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -53,7 +53,7 @@ enum EditCommand {
     Merge(Box<merge::MergeArgs>),
 }
 
-pub(crate) fn run(args: &EditArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &EditArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         EditCommand::AddBundle(args) => add_bundle::run(args, tls, printer),
         EditCommand::Promote(args) => promote::run(args, printer),

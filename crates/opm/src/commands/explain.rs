@@ -1,6 +1,6 @@
 //! `opm explain`: documents fields, schemas, properties and rules.
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 
 /// Explain a field, schema, property or rule
@@ -24,7 +24,7 @@ pub(crate) struct ExplainArgs {
     name: Option<String>,
 }
 
-pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> CommandResult {
     let text = match &args.name {
         None => {
             let rules = bundle::rules::all();

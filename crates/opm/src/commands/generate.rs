@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use source::{DEFAULT_IMAGE, DockerfileError, DockerfileRequest};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::limits;
 use crate::printer::Printer;
 
@@ -66,7 +66,7 @@ struct DockerfileArgs {
     extra_labels: Vec<String>,
 }
 
-pub(crate) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &GenerateArgs, printer: &mut Printer) -> CommandResult {
     match (&args.command, &args.directory) {
         (Some(GenerateCommand::Dockerfile(args)), _) => dockerfile(args, printer),
         (None, Some(directory)) => index_dockerfile(directory, printer),
@@ -74,12 +74,12 @@ pub(crate) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
     }
 }
 
-pub(crate) fn run_alpha(args: &AlphaGenerateArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run_alpha(args: &AlphaGenerateArgs, printer: &mut Printer) -> CommandResult {
     let GenerateCommand::Dockerfile(args) = &args.command;
     dockerfile(args, printer)
 }
 
-fn dockerfile(args: &DockerfileArgs, printer: &mut Printer) -> Outcome {
+fn dockerfile(args: &DockerfileArgs, printer: &mut Printer) -> CommandResult {
     if args.binary_image.is_some() {
         printer.warning("flag --binary-image is deprecated, use --base-image and --builder-image instead");
     }
@@ -91,7 +91,7 @@ fn dockerfile(args: &DockerfileArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-fn index_dockerfile(directory: &Path, printer: &Printer) -> Outcome {
+fn index_dockerfile(directory: &Path, printer: &Printer) -> CommandResult {
     source::write_index_dockerfile(directory)?;
     warn_of_others(directory, printer);
     Ok(())

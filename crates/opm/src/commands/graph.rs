@@ -6,7 +6,7 @@ use catalog::graph::Graph;
 use catalog::{GraphError, GraphOptions, draw as drawings, mermaid};
 use fbc::Fbc;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{catalogs, limits};
@@ -29,7 +29,7 @@ pub(crate) struct GraphArgs {
     package: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
-    output: Output,
+    output: GraphOutput,
     #[command(flatten)]
     flags: GraphFlags,
 }
@@ -47,7 +47,7 @@ pub(crate) struct RenderGraphArgs {
     package_name: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "mermaid")]
-    output: Output,
+    output: GraphOutput,
     #[command(flatten)]
     flags: GraphFlags,
 }
@@ -69,7 +69,7 @@ struct GraphFlags {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
+enum GraphOutput {
     Mermaid,
     Svg,
     Dot,
@@ -78,7 +78,7 @@ enum Output {
 }
 
 /// Runs `opm graph`.
-pub(crate) fn run(args: &GraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &GraphArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let fbc = load(&args.flags, tls, printer)?;
     if let Some(name) = args.package.as_deref().filter(|name| !name.is_empty()) {
         check_package(name, &fbc, false, printer)?;
@@ -87,10 +87,10 @@ pub(crate) fn run(args: &GraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
 }
 
 /// Runs `opm alpha render-graph`. Scripts rely on its empty diagram for an unknown package.
-pub(crate) fn run_alpha(args: &RenderGraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run_alpha(args: &RenderGraphArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let fbc = load(&args.flags, tls, printer)?;
     if let Some(name) = args.package_name.as_deref().filter(|name| !name.is_empty()) {
-        check_package(name, &fbc, args.output == Output::Mermaid, printer)?;
+        check_package(name, &fbc, args.output == GraphOutput::Mermaid, printer)?;
     }
     draw(&fbc, args.package_name.as_deref(), args.output, &args.flags, printer)
 }
@@ -102,27 +102,33 @@ fn load(flags: &GraphFlags, tls: &TlsFlags, printer: &mut Printer) -> Result<Fbc
     catalogs::load(&flags.sources, &options, printer)
 }
 
-fn draw(fbc: &Fbc, package: Option<&str>, output: Output, flags: &GraphFlags, printer: &mut Printer) -> Outcome {
+fn draw(
+    fbc: &Fbc,
+    package: Option<&str>,
+    output: GraphOutput,
+    flags: &GraphFlags,
+    printer: &mut Printer,
+) -> CommandResult {
     let options = GraphOptions {
         package: package.map(str::to_owned),
         minimum_edge: flags.minimum_edge.clone(),
         v0_semantics: flags.draw_v0_semantics,
     };
     let failed = |error: GraphError| Failure::message(error.to_string());
-    let (text, warnings) = if output == Output::Mermaid {
+    let (text, warnings) = if output == GraphOutput::Mermaid {
         mermaid::mermaid(fbc, &options).map_err(failed)?
     } else {
         let mut graph = Graph::new(fbc, &options).map_err(failed)?;
         let text = match output {
-            Output::Svg => drawings::svg::svg(&graph),
-            Output::Dot => drawings::dot::dot(&graph),
-            Output::Html => drawings::html::html(&graph),
-            Output::Text | Output::Mermaid => drawings::text::text(&graph, terminal_width()),
+            GraphOutput::Svg => drawings::svg::svg(&graph),
+            GraphOutput::Dot => drawings::dot::dot(&graph),
+            GraphOutput::Html => drawings::html::html(&graph),
+            GraphOutput::Text | GraphOutput::Mermaid => drawings::text::text(&graph, terminal_width()),
         };
         (text, std::mem::take(&mut graph.warnings))
     };
     warnings.iter().for_each(|warning| printer.warning(warning));
-    if output != Output::Text || !printer.colour_data {
+    if output != GraphOutput::Text || !printer.colour_data {
         printer.data().write_all(text.as_bytes())?;
         return Ok(());
     }
@@ -148,7 +154,7 @@ fn colour(line: &str) -> &'static str {
 }
 
 /// Rejects an unknown package, or only warns about it.
-fn check_package(name: &str, fbc: &Fbc, warn_only: bool, printer: &Printer) -> Outcome {
+fn check_package(name: &str, fbc: &Fbc, warn_only: bool, printer: &Printer) -> CommandResult {
     let packages: BTreeSet<&str> =
         fbc.blobs().iter().map(|blob| &*blob.package).filter(|name| !name.is_empty()).collect();
     if packages.contains(name) {

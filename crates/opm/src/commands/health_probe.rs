@@ -8,7 +8,7 @@ use serve::probe::{Probe, ProbeError, ProbeTls};
 
 use super::serve::duration;
 use crate::choice::InvalidValue;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 
 const INVALID_ARGUMENTS: u8 = 1;
@@ -35,7 +35,7 @@ Exit codes: 0 healthy, 1 invalid arguments, 2 connection failed, 3 call failed, 
 ";
 
 /// Parses the flags and checks the server.
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let Some(probe) = parse(&arguments).map_err(|reason| Failure::Exit(INVALID_ARGUMENTS, reason.to_string()))? else {
         write!(printer.data(), "{USAGE}")?;
         return Ok(());

@@ -9,7 +9,7 @@ use fbc::{Fbc, Format, Limits};
 
 use super::blob_format;
 use super::editor_schema::EditorFlags;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 
 /// Print the olm.package blob of a new package
@@ -41,7 +41,7 @@ pub(crate) struct InitArgs {
 /// The maximum size of a description or icon in bytes.
 const MAX_FILE_SIZE: u64 = 16 << 20;
 
-pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> CommandResult {
     let comment = args.editor.comment(Some(args.output))?;
     let icon = args.icon.as_deref().map(icon).transpose()?;
     let description = match &args.description {

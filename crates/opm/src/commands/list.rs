@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{catalogs, limits, table};
@@ -89,11 +89,11 @@ impl MembersArgs {
 struct OutputArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
-    output: Output,
+    output: ListOutput,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum ListOutput {
     Table,
     Wide,
     Json,
@@ -101,13 +101,13 @@ enum Output {
     Csv,
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
+fn output() -> impl TypedValueParser<Value = ListOutput> {
     choice([
-        ("table", Output::Table),
-        ("wide", Output::Wide),
-        ("json", Output::Json),
-        ("yaml", Output::Yaml),
-        ("csv", Output::Csv),
+        ("table", ListOutput::Table),
+        ("wide", ListOutput::Wide),
+        ("json", ListOutput::Json),
+        ("yaml", ListOutput::Yaml),
+        ("csv", ListOutput::Csv),
     ])
 }
 
@@ -158,7 +158,7 @@ enum AlphaListCommand {
     },
 }
 
-pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         ListCommand::Packages(args) => {
             let images = images::open(tls, &args.pull);
@@ -179,14 +179,14 @@ pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
             let (_, catalog) = catalogs::checked(&args.source, false, &images)?;
             let rows = list::bundles(packages(&catalog, args.package())?, Order::NewestFirst);
             match args.output.output {
-                Output::Table => print_bundles(&rows, args.package().is_none(), printer),
+                ListOutput::Table => print_bundles(&rows, args.package().is_none(), printer),
                 output => print(&rows, output, printer),
             }
         }
     }
 }
 
-pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let text = match &args.command {
         AlphaListCommand::Packages { source, pull } => {
             let images = images::open(tls, pull);
@@ -230,7 +230,7 @@ fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Pack
 }
 
 /// Prints one short line per bundle; `-o wide` has every field.
-fn print_bundles(rows: &[ListedBundle<'_>], with_package: bool, printer: &mut Printer) -> Outcome {
+fn print_bundles(rows: &[ListedBundle<'_>], with_package: bool, printer: &mut Printer) -> CommandResult {
     let mut headings = vec!["PACKAGE", "CHANNEL", "VERSION", "BUNDLE", "REPLACES", "NOTE"];
     let mut cells: Vec<Vec<String>> = Vec::new();
     for row in rows {
@@ -258,27 +258,27 @@ fn print_bundles(rows: &[ListedBundle<'_>], with_package: bool, printer: &mut Pr
 }
 
 /// Prints rows, which must all have the same fields.
-fn print(rows: &[impl Serialize], output: Output, printer: &mut Printer) -> Outcome {
+fn print(rows: &[impl Serialize], output: ListOutput, printer: &mut Printer) -> CommandResult {
     let rows = serde_json::to_value(rows).map_err(io::Error::from)?;
     let text = match output {
-        Output::Json => format!("{rows:#}\n"),
-        Output::Yaml => {
+        ListOutput::Json => format!("{rows:#}\n"),
+        ListOutput::Yaml => {
             let mut out = Vec::new();
             fbc::yaml::write_document(Text::from(&rows).raw(), &mut out);
             String::from_utf8_lossy(&out).into_owned()
         }
-        Output::Table | Output::Wide | Output::Csv => {
+        ListOutput::Table | ListOutput::Wide | ListOutput::Csv => {
             let rows: Vec<&Map<String, Value>> =
                 rows.as_array().into_iter().flatten().filter_map(Value::as_object).collect();
             let columns: Vec<String> = rows.first().map(|row| row.keys().cloned().collect()).unwrap_or_default();
             let cells: Vec<Vec<String>> =
                 rows.iter().map(|row| row.values().map(|value| cell(value, output)).collect()).collect();
             match output {
-                Output::Csv => table::csv(&columns, &cells),
+                ListOutput::Csv => table::csv(&columns, &cells),
                 _ => {
                     let heads: Vec<String> = columns.iter().map(|name| table::heading(name)).collect();
                     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-                    if output == Output::Table {
+                    if output == ListOutput::Table {
                         return Ok(printer.table(&heads, cells)?);
                     }
                     table::text(&heads, cells)
@@ -290,15 +290,15 @@ fn print(rows: &[impl Serialize], output: Output, printer: &mut Printer) -> Outc
     Ok(())
 }
 
-fn cell(value: &Value, output: Output) -> String {
+fn cell(value: &Value, output: ListOutput) -> String {
     match value {
         Value::Null => String::new(),
         // Fold line breaks: a row is one line.
-        Value::String(text) if output != Output::Csv => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        Value::String(text) if output != ListOutput::Csv => text.split_whitespace().collect::<Vec<_>>().join(" "),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-        Value::Bool(false) if output != Output::Csv => String::new(),
-        Value::Bool(true) if output != Output::Csv => "yes".into(),
+        Value::Bool(false) if output != ListOutput::Csv => String::new(),
+        Value::Bool(true) if output != ListOutput::Csv => "yes".into(),
         other => other.to_string(),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Write a manual page for every command
 #[derive(clap::Args)]
@@ -16,7 +16,7 @@ pub(crate) struct ManPagesArgs {
     directory: PathBuf,
 }
 
-pub(crate) fn run(args: &ManPagesArgs) -> Outcome {
+pub(crate) fn run(args: &ManPagesArgs) -> CommandResult {
     let in_directory = |error: std::io::Error| Failure::world(format!("{}: {error}", args.directory.display()));
     fs::create_dir_all(&args.directory).map_err(in_directory)?;
     let mut command = crate::cli::command().disable_help_subcommand(true);

@@ -6,7 +6,7 @@ use fbc::Format;
 use source::CatalogLayout;
 
 use super::{MigrateLevel, blob_format, migrate_level};
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{catalogs, limits, tree};
@@ -37,7 +37,7 @@ pub(crate) struct MigrateArgs {
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let target = &args.directory;
     tree::check_empty(target)?;
     let images = images::open(tls, &args.pull);

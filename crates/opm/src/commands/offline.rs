@@ -8,13 +8,13 @@ pub(super) mod namespace;
 pub(super) mod sources;
 
 /// Parses the value of `--output`: text or JSON.
-pub(super) fn output() -> impl TypedValueParser<Value = Output> {
-    choice([("text", Output::Text), ("json", Output::Json)])
+pub(super) fn output() -> impl TypedValueParser<Value = AnswerOutput> {
+    choice([("text", AnswerOutput::Text), ("json", AnswerOutput::Json)])
 }
 
 /// The output format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
+pub(super) enum AnswerOutput {
     Text,
     Json,
 }

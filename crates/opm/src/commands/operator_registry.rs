@@ -14,7 +14,7 @@ use super::read_input;
 use super::registry::add::{HowArgs, Manner};
 use crate::cli::{self, go_conventions};
 use crate::database;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool, latest};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -233,7 +233,7 @@ impl ServeArgs {
 }
 
 /// Parses the command line and runs the command.
-pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     // The original documentation writes the flag with one dash.
     for argument in arguments.iter_mut().skip(1) {
         if argument.to_str().is_some_and(|text| text == "-manifestdir" || text.starts_with("-manifestdir=")) {
@@ -271,14 +271,14 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
 }
 
 /// Parses and runs the command line of `initializer`, formerly a separate program.
-pub(crate) fn initialize(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn initialize(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = go_conventions(Initializer::command());
     let Some(args) = cli::parse::<Initializer>(command, arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
     run_initializer(&args.args, &args.tls, printer)
 }
 
-fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let text = match args.images.as_str() {
         "-" => {
             let text = read_input("-", &limits::from_env()?)?;
@@ -294,7 +294,7 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::change(&target, printer, |database| database.add_images(&references, &options, &fetcher))
 }
 
-fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let manifest = database::read(&args.database, printer)?.manifest()?;
     let images = images::open(tls, &args.pull);
     let pin = |image: &str| images.pin(image).map_err(FetchError::new);
@@ -308,7 +308,7 @@ fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     Ok(())
 }
 
-fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let limits = limits::from_env()?;
     let strictness = Strictness::new(args.permissive);
     let target = DatabaseTarget::in_place(&args.output, IfMissing::Create);

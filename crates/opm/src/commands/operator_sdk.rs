@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::{cleanup, run as run_commands};
 use crate::cli::{self, go_conventions};
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 
@@ -36,7 +36,7 @@ enum OperatorSdkCommand {
     Cleanup(cleanup::CleanupArgs),
 }
 
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = go_conventions(OperatorSdk::command());
     let Some(sdk) = cli::parse::<OperatorSdk>(command, arguments, printer)? else { return Ok(()) };
     images::check_flags(&sdk.tls, printer)?;

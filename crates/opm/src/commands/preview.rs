@@ -17,7 +17,7 @@ use site::pages::problems::ProblemRow;
 
 use super::serve::{directory_name, failure, http_address};
 use crate::console::{self, ServedConsole};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{interrupt, limits, log, report};
@@ -48,7 +48,7 @@ pub(crate) struct PreviewArgs {
     http: Address,
 }
 
-pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> CommandResult {
     if !args.directory.is_dir() {
         return Err(Failure::message(format!("\"{}\" is not a directory", args.directory.display())));
     }
@@ -125,7 +125,7 @@ fn problems(directory: &Path) -> Vec<ProblemRow> {
     };
     let checked = catalog::check(&fbc, loaded, Warnings::On);
     let found = report::find(&fbc, checked.problems());
-    let place = |found: &report::Found<'_>| match (&found.path, &found.located) {
+    let place = |found: &report::LocatedProblem<'_>| match (&found.path, &found.located) {
         (Some(path), Some(at)) => format!("{path}:{}:{}", at.line, at.column),
         (Some(path), None) => path.clone(),
         (None, _) => String::new(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
 
-use crate::exit::{Outcome, in_path};
+use crate::exit::{CommandResult, in_path};
 use crate::help;
 
 /// Write a reference page for each top-level command
@@ -22,7 +22,7 @@ pub(crate) struct ReferenceArgs {
 const REGISTRIES: &str = "Registries";
 const GENERATED: &str = "<!-- Made by `cargo xtask docs`. -->\n\n";
 
-pub(crate) fn run(args: &ReferenceArgs) -> Outcome {
+pub(crate) fn run(args: &ReferenceArgs) -> CommandResult {
     let mut command = crate::cli::command();
     command.build();
     let mut index = format!("{GENERATED}# Commands\n\n| command | does |\n|---|---|\n");
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ReferenceArgs) -> Outcome {
     write(&args.directory.join("README.md"), &index)
 }
 
-fn write(path: &Path, text: &str) -> Outcome {
+fn write(path: &Path, text: &str) -> CommandResult {
     fs::write(path, text).map_err(|error| in_path(path, &error))
 }
 

@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser};
 
 use super::registry::serve::{self, ServeArgs};
 use crate::cli::{self, go_conventions};
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Serve a database index
@@ -24,7 +24,7 @@ struct RegistryServer {
 }
 
 /// Parses the command line and serves.
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = go_conventions(RegistryServer::command());
     let Some(args) = cli::parse::<RegistryServer>(command, arguments, printer)? else { return Ok(()) };
     serve::run(&args.serve, printer)

@@ -6,7 +6,7 @@ use fbc::{Blob, Format, Problem};
 
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::dropped_fields::DroppedFields;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{catalogs, limits};
@@ -45,7 +45,7 @@ pub(crate) struct RenderArgs {
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let template = args.alpha_image_ref_template.as_deref().map(ImageTemplate::parse).transpose();
     let template = template.map_err(|error| Failure::message(error.to_string()))?;
     let images = images::open(tls, &args.pull);

@@ -11,7 +11,7 @@ use source::CompositeRequest;
 use super::editor_schema::EditorFlags;
 use super::{MigrateLevel, composite, migrate_level, read_input};
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{catalogs, limits};
@@ -49,7 +49,7 @@ pub(crate) struct TemplateArgs {
     second: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "json", value_parser = output())]
-    output: Output,
+    output: TemplateOutput,
     /// Migrations to apply to bundles
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
@@ -85,24 +85,28 @@ pub(crate) struct VeneerArgs {
 const COMPOSITE: &str = "composite";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum TemplateOutput {
     Blobs(Format),
     Mermaid,
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
-    choice([("json", Output::Blobs(Format::Json)), ("yaml", Output::Blobs(Format::Yaml)), ("mermaid", Output::Mermaid)])
+fn output() -> impl TypedValueParser<Value = TemplateOutput> {
+    choice([
+        ("json", TemplateOutput::Blobs(Format::Json)),
+        ("yaml", TemplateOutput::Blobs(Format::Yaml)),
+        ("mermaid", TemplateOutput::Mermaid),
+    ])
 }
 
 /// A function that renders the bundles that a template names.
 pub(super) type Bundles<'a> = template::Bundles<'a>;
 
-pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     render(args, Form::Template, tls, printer)
 }
 
 /// Runs `render-veneer`, the old name, which also accepts the old form of the basic template.
-pub(crate) fn run_veneer(args: &VeneerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run_veneer(args: &VeneerArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     render(&args.template, Form::Veneer, tls, printer)
 }
 
@@ -115,10 +119,10 @@ enum Form {
     Veneer,
 }
 
-fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let comment = args.editor.comment(match args.output {
-        Output::Blobs(format) => Some(format),
-        Output::Mermaid => None,
+        TemplateOutput::Blobs(format) => Some(format),
+        TemplateOutput::Mermaid => None,
     })?;
     let limits = limits::from_env()?;
     let images = images::open(tls, &args.pull);
@@ -129,7 +133,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         bundles.map(|bundle| bundle.map(|bundle| vec![bundle])).collect()
     };
     if let Some(composite) = args.composite()? {
-        let Output::Blobs(format) = args.output else {
+        let TemplateOutput::Blobs(format) = args.output else {
             return Err(Failure::message("composite templates support only the output formats json and yaml"));
         };
         if !comment.is_empty() {
@@ -175,12 +179,12 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         printer.warning(&format!("{file:?} renders an empty catalog: it has no `entries`"));
     }
     match args.output {
-        Output::Blobs(format) => {
+        TemplateOutput::Blobs(format) => {
             catalogs::warn_of_dropped(&fbc, printer);
             printer.data().write_all(comment.as_bytes())?;
             fbc.write(&fbc.in_order(), format, printer.data())?;
         }
-        Output::Mermaid => {
+        TemplateOutput::Mermaid => {
             let options = GraphOptions { v0_semantics: true, ..GraphOptions::default() };
             let (text, warnings) = mermaid::mermaid(&fbc, &options).map_err(|error| failed(error.to_string()))?;
             warnings.iter().for_each(|warning| printer.warning(warning));

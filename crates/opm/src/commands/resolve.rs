@@ -15,9 +15,9 @@ use resolve::v1;
 use serde_json::{Value, json};
 
 use super::offline::namespace::{self, NamespaceArgs};
-use super::offline::{Output, output, sources};
+use super::offline::{AnswerOutput, output, sources};
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -56,7 +56,7 @@ pub(crate) struct ResolveArgs {
     self_certified: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: Output,
+    output: AnswerOutput,
     #[command(flatten)]
     namespace: NamespaceArgs,
     #[command(flatten)]
@@ -73,7 +73,7 @@ fn generation() -> impl TypedValueParser<Value = Generation> {
     choice([("v0", Generation::V0), ("v1", Generation::V1)])
 }
 
-pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let nothing = args.install.is_empty()
         && args.namespace.installed.is_empty()
         && args.namespace.unsubscribed.is_empty()
@@ -96,7 +96,12 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 }
 
 /// Resolves a namespace with the rules of OLM v0.
-fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut ClusterNamespace, printer: &mut Printer) -> Outcome {
+fn resolve_v0(
+    args: &ResolveArgs,
+    pool: &Pool<'_>,
+    state: &mut ClusterNamespace,
+    printer: &mut Printer,
+) -> CommandResult {
     for wish in &args.install {
         request::subscribe(wish, pool, state).map_err(Failure::fault)?;
     }
@@ -113,8 +118,8 @@ fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut ClusterNamespace,
         }
     };
     let answer = match args.output {
-        Output::Text => text(&plan::steps(pool, state, &chosen)),
-        Output::Json => format!("{:#}\n", as_json(pool, state, &chosen)),
+        AnswerOutput::Text => text(&plan::steps(pool, state, &chosen)),
+        AnswerOutput::Json => format!("{:#}\n", as_json(pool, state, &chosen)),
     };
     printer.data().write_all(answer.as_bytes())?;
     Ok(())
@@ -122,21 +127,21 @@ fn resolve_v0(args: &ResolveArgs, pool: &Pool<'_>, state: &mut ClusterNamespace,
 
 /// Reports a failed resolution.
 fn refuse(
-    output: Output,
+    output: AnswerOutput,
     reason: &str,
     refusal: &ResolutionRefusal,
     lines: &[String],
     printer: &mut Printer,
-) -> Outcome {
+) -> CommandResult {
     match output {
-        Output::Json => {
+        AnswerOutput::Json => {
             let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
             let answer =
                 json!({"resolved": false, "reason": reason, "message": refusal.to_string(), "explanation": lines});
             printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
         }
-        Output::Text if *refusal == ResolutionRefusal::GaveUp => printer.error(&refusal.said()),
-        Output::Text => {
+        AnswerOutput::Text if *refusal == ResolutionRefusal::GaveUp => printer.error(&refusal.said()),
+        AnswerOutput::Text => {
             printer.error("resolution failed: the cluster would install and upgrade nothing in this namespace");
             lines.iter().for_each(|line| printer.report(&format!("  {line}")));
             printer.report(&refusal.said());
@@ -194,7 +199,7 @@ fn as_json(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen]) -> Valu
 }
 
 /// Chooses each bundle independently, with the rules of OLM v1.
-fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &ClusterNamespace, printer: &mut Printer) -> Outcome {
+fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &ClusterNamespace, printer: &mut Printer) -> CommandResult {
     let mut answers: Vec<Value> = Vec::new();
     let mut out = String::new();
     let mut failed = false;
@@ -255,7 +260,7 @@ fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &ClusterNamespace, pri
             }
             Err(none) => {
                 failed = true;
-                if args.output == Output::Text {
+                if args.output == AnswerOutput::Text {
                     // Clusters begin with "error" themselves.
                     printer.error(&match &none.from {
                         Some(from) => format!("upgrading from currently installed version \"{from}\": {}", none.reason),
@@ -267,8 +272,8 @@ fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &ClusterNamespace, pri
         }
     }
     match args.output {
-        Output::Text => printer.data().write_all(out.as_bytes())?,
-        Output::Json => {
+        AnswerOutput::Text => printer.data().write_all(out.as_bytes())?,
+        AnswerOutput::Json => {
             let answer = json!({"resolved": !failed, "bundles": answers});
             printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
         }

@@ -1,6 +1,6 @@
 //! `opm schema`: prints the JSON Schemas of catalogs and related files, for editors and validators.
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 
 /// Print the JSON Schema of a blob, property, template or file
@@ -23,7 +23,7 @@ pub(crate) struct SchemaArgs {
     name: String,
 }
 
-pub(crate) fn run(args: &SchemaArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &SchemaArgs, printer: &mut Printer) -> CommandResult {
     let Some(schema) = catalog::schema::json_schema(&args.name) else {
         let names = catalog::schema::names();
         return Err(Failure::message(format!(

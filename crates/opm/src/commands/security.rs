@@ -7,11 +7,11 @@ use clap::builder::TypedValueParser;
 use source::catalog_bundles;
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome, in_path};
-use crate::findings::{self, Output};
+use crate::exit::{CommandResult, Failure, in_path};
+use crate::findings::{self, FindingsOutput};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
-use crate::picks::Picks;
+use crate::picks::BundleSelectionArgs;
 use crate::printer::Printer;
 
 /// Show the permissions of an operator, and how they grow between two versions
@@ -56,9 +56,9 @@ pub(crate) struct SecurityArgs {
     install_mode: SecurityOptions,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
-    output: Output,
+    output: FindingsOutput,
     #[command(flatten)]
-    picks: Picks,
+    picks: BundleSelectionArgs,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -67,7 +67,7 @@ fn mode() -> impl TypedValueParser<Value = SecurityOptions> {
     choice([("all", SecurityOptions { namespaces: false }), ("namespaces", SecurityOptions { namespaces: true })])
 }
 
-pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let limits = limits::from_env()?;
     let mut found = Vec::new();

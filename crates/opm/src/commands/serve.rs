@@ -21,7 +21,7 @@ use source::Followed;
 use crate::choice::{InvalidValue, choice};
 use crate::compared::{self, Others};
 use crate::console::{self, ServedConsole};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::followed::FollowedImage;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -159,7 +159,7 @@ const POLL_REGISTRY: Duration = Duration::from_secs(60);
 /// Each connection can buffer a chunk of a reply, about 100 KiB.
 const HTTP_CONNECTIONS: usize = 1024;
 
-pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     log::start(args.debug);
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
@@ -265,11 +265,11 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<ServePlan
     })
 }
 
-fn prepare(plan: &ServePlan, printer: &Printer) -> Outcome {
+fn prepare(plan: &ServePlan, printer: &Printer) -> CommandResult {
     serve::run::prepare_only(plan).map_err(|error| failure(error, printer))
 }
 
-fn serve(plan: ServePlan, printer: &Printer) -> Outcome {
+fn serve(plan: ServePlan, printer: &Printer) -> CommandResult {
     runtime::block_on(async {
         interrupt::hand_over_signals();
         let mut signals = EndSignals::listen()?;

@@ -17,8 +17,8 @@ use site::export::{Export, ExportedVersions, Sink};
 use super::serve::{catalog_name, directory_name, failure, image_name};
 use crate::choice::InvalidValue;
 use crate::compared::Others;
-use crate::console::{self, Served};
-use crate::exit::Outcome;
+use crate::console::{self, ServedStore};
+use crate::exit::CommandResult;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
@@ -92,13 +92,13 @@ fn versions(text: &str) -> Result<ExportedVersions, InvalidValue> {
     }
 }
 
-pub(crate) fn run(args: &SiteArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &SiteArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         SiteCommand::Build(args) => build(args, tls, printer),
     }
 }
 
-fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let path = Path::new(&args.source);
     let limits = limits::from_env()?;
@@ -115,7 +115,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
         .map_err(|error| failure(error.into(), printer).with_name(opened.path(), &args.source))?;
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);
-    let served = Served(&summaries);
+    let served = ServedStore(&summaries);
     let images_of_bundles = args.with_bundles.then_some(&images);
     let store = WithManifests {
         catalog: &served,

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::{convert_template, render_template};
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -27,7 +27,7 @@ enum TemplateCommand {
     Convert(convert_template::ConvertArgs),
 }
 
-pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         TemplateCommand::Render(args) => render_template::run(args, tls, printer),
         TemplateCommand::Convert(args) => convert_template::run(args, printer),

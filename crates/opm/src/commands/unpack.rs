@@ -6,7 +6,7 @@ use clap::builder::TypedValueParser;
 use source::{CatalogLayout, CatalogUnpackError, UnpackReport, UnpackRequest, UnpackedFiles};
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, or_latest};
 use crate::printer::Printer;
 use crate::{limits, report, tree};
@@ -57,7 +57,7 @@ fn layout() -> impl TypedValueParser<Value = UnpackedFiles> {
     ])
 }
 
-pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let reference = match (&args.reference, &args.image) {
         (Some(reference), None) | (None, Some(reference)) => reference,
         _ => return Err(Failure::message("exactly one image is required")),

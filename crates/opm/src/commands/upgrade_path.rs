@@ -7,8 +7,8 @@ use resolve::upgrade_path::{Along, Crds, Ending, Question, UpgradePath, UpgradeS
 use serde_json::{Value, json};
 use source::catalog_bundles::{self, BundleOrCatalog};
 
-use super::offline::{Output, output, sources};
-use crate::exit::{Failure, Outcome};
+use super::offline::{AnswerOutput, output, sources};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
@@ -53,12 +53,12 @@ pub(crate) struct UpgradePathArgs {
     olm: String,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: Output,
+    output: AnswerOutput,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let references: Vec<String> = std::iter::once(&args.catalog).chain(&args.with).cloned().collect();
     let sources = sources::load(&references, &[], &images, printer)?;
@@ -90,8 +90,8 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     };
     let path = upgrade_path(&Pool::new(&sources, "operators"), &question).map_err(Failure::fault)?;
     let answer = match args.output {
-        Output::Text => text(&path),
-        Output::Json => format!("{:#}\n", as_json(&path)),
+        AnswerOutput::Text => text(&path),
+        AnswerOutput::Json => format!("{:#}\n", as_json(&path)),
     };
     printer.data().write_all(answer.as_bytes())?;
     if path.arrived { Ok(()) } else { Err(Failure::Reported) }

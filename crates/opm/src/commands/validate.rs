@@ -15,11 +15,11 @@ use source::{Images, LoadedCatalog, NamedSource, SourceOptions};
 use super::offline::sources;
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::github::Annotation;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
-use crate::report::{self, Found};
+use crate::report::{self, LocatedProblem};
 use crate::{limits, sarif, tree};
 
 /// Check a file-based catalog and report all problems
@@ -46,7 +46,7 @@ pub(crate) struct ValidateArgs {
     source: String,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: Output,
+    output: ValidateOutput,
     /// Print problems as the error tree of upstream opm, without positions
     #[arg(long)]
     tree: bool,
@@ -67,7 +67,7 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum ValidateOutput {
     Text,
     Json,
     Yaml,
@@ -75,17 +75,17 @@ enum Output {
     Github,
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
+fn output() -> impl TypedValueParser<Value = ValidateOutput> {
     choice([
-        ("text", Output::Text),
-        ("json", Output::Json),
-        ("yaml", Output::Yaml),
-        ("sarif", Output::Sarif),
-        ("github", Output::Github),
+        ("text", ValidateOutput::Text),
+        ("json", ValidateOutput::Json),
+        ("yaml", ValidateOutput::Yaml),
+        ("sarif", ValidateOutput::Sarif),
+        ("github", ValidateOutput::Github),
     ])
 }
 
-pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let found = open(&args.source, &images)?;
     let (NamedSource::Catalog(path) | NamedSource::Database(path) | NamedSource::Bundle(path, _)) = &found;
@@ -109,13 +109,13 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         sources.extend(sources::load(&args.with, &[], &images, printer)?);
         problems.extend(dependencies::problems(&fbc, &sources));
     }
-    if args.output == Output::Text && fbc.blobs().is_empty() && problems.is_empty() {
+    if args.output == ValidateOutput::Text && fbc.blobs().is_empty() && problems.is_empty() {
         printer.warning(&format!("\"{}\" contains no catalog files", args.source));
     }
     let found = report::find(&fbc, &problems);
-    let errors: Vec<&Found<'_>> =
+    let errors: Vec<&LocatedProblem<'_>> =
         found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).collect();
-    if args.output == Output::Text && !errors.is_empty() && fbc::load::is_bundle_dir(path) {
+    if args.output == ValidateOutput::Text && !errors.is_empty() && fbc::load::is_bundle_dir(path) {
         let source = &args.source;
         return Err(Failure::message(format!(
             "\"{source}\" is a bundle directory, not a catalog\nhelp: 'opm bundle validate {source}' checks it, and 'opm render \
@@ -123,20 +123,20 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         )));
     }
     match args.output {
-        Output::Text if args.tree => report::show_tree(printer, &found),
-        Output::Text if errors.is_empty() && printer.stderr_is_terminal => {
+        ValidateOutput::Text if args.tree => report::show_tree(printer, &found),
+        ValidateOutput::Text if errors.is_empty() && printer.stderr_is_terminal => {
             report::show(printer, &found);
             printer.report("No errors found");
         }
-        Output::Text => {
+        ValidateOutput::Text => {
             report::show(printer, &found);
             report_unrelated(&fbc, &found, path, printer);
         }
-        Output::Json | Output::Yaml => {
+        ValidateOutput::Json | ValidateOutput::Yaml => {
             let json = result(&found);
             let raw = json.raw();
             let mut out = Vec::new();
-            if args.output == Output::Json {
+            if args.output == ValidateOutput::Json {
                 fbc::json::write_as_written(raw, JsonLayout::Indented(2), 0, &mut out);
             } else {
                 fbc::yaml::write_document(raw, &mut out);
@@ -145,8 +145,8 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
             printer.data().write_all(&out)?;
             report_warnings(&found, printer);
         }
-        Output::Sarif => printer.data().write_all(sarif::log(&found).as_bytes())?,
-        Output::Github => printer.data().write_all(github(&found).as_bytes())?,
+        ValidateOutput::Sarif => printer.data().write_all(sarif::log(&found).as_bytes())?,
+        ValidateOutput::Github => printer.data().write_all(github(&found).as_bytes())?,
     }
     if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
@@ -170,7 +170,7 @@ const UNRELATED: [&str; 5] = ["json-syntax", "yaml-syntax", "utf-8", "document-i
 
 /// Lists the files that do not look like catalog files, if there are several or one has an unrelated extension: the user
 /// probably checks a whole repository.
-fn report_unrelated(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer) {
+fn report_unrelated(fbc: &Fbc, found: &[LocatedProblem<'_>], root: &Path, printer: &Printer) {
     const MANY: usize = 2;
     const SHOWN: usize = 8;
     let has_blobs: BTreeSet<FileId> = fbc.blobs().iter().filter_map(|blob| Some(blob.origin?.0)).collect();
@@ -229,7 +229,7 @@ fn report_unrelated(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
 }
 
 /// The result in the format of upstream opm, plus every problem with its position.
-fn result(found: &[Found<'_>]) -> Text {
+fn result(found: &[LocatedProblem<'_>]) -> Text {
     let errors =
         || found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).map(|found| found.problem);
     Text::object(|result| {
@@ -248,7 +248,7 @@ fn result(found: &[Found<'_>]) -> Text {
 }
 
 /// Returns a problem as JSON. The keys are a stable interface; unknown values are omitted.
-fn problem_value(found: &Found<'_>) -> Value {
+fn problem_value(found: &LocatedProblem<'_>) -> Value {
     let problem = found.problem;
     let mut value = json!({
         "rule": problem.rule,
@@ -279,15 +279,15 @@ fn problem_value(found: &Found<'_>) -> Value {
     value
 }
 
-fn report_warnings(found: &[Found<'_>], printer: &Printer) {
+fn report_warnings(found: &[LocatedProblem<'_>], printer: &Printer) {
     for found in found.iter().filter(|found| found.problem.severity == ProblemSeverity::Warning) {
         printer.warning(&found.problem.message);
     }
 }
 
 /// Formats workflow commands, with which GitHub annotates the lines of problems.
-fn github(found: &[Found<'_>]) -> String {
-    let line = |found: &Found<'_>| {
+fn github(found: &[LocatedProblem<'_>]) -> String {
+    let line = |found: &LocatedProblem<'_>| {
         let help = found.help().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
         let annotation = Annotation {
             level: match found.problem.severity {

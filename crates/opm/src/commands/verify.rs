@@ -7,7 +7,7 @@ use fbc::fault::Fault;
 use image::{Judgement, SignatureResult, Verification};
 use source::PullSettings;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -39,7 +39,7 @@ pub(crate) struct VerifyArgs {
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::with(PullSettings { policy: args.policy.clone(), ..images::settings(tls, &args.pull) });
     let client = images.client()?;
     let failed = |error: image::Error| {

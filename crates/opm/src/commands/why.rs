@@ -5,8 +5,8 @@ use resolve::requirers::Requirers;
 use resolve::{request, why};
 use serde_json::{Value, json};
 
-use super::offline::{Output, output, sources};
-use crate::exit::{Failure, Outcome};
+use super::offline::{AnswerOutput, output, sources};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -33,12 +33,12 @@ pub(crate) struct WhyArgs {
     package: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: Output,
+    output: AnswerOutput,
     #[command(flatten)]
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let all = args.catalogs_and_package.as_slice();
     let (what, catalogs) = match (&args.package, all) {
         (Some(package), catalogs) => (package, catalogs),
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let wish = what.resolve(&pool);
     let parts = why::why(&pool, &Requirers::of(&pool), &wish).map_err(Failure::fault)?;
     let answer = match args.output {
-        Output::Text => {
+        AnswerOutput::Text => {
             let mut out = String::new();
             for part in &parts {
                 out += &format!("{}\n", part.heading);
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
             }
             out
         }
-        Output::Json => {
+        AnswerOutput::Json => {
             let parts: Vec<Value> = parts
                 .iter()
                 .map(|part| json!({"about": part.key, "summary": part.heading, "details": part.lines}))

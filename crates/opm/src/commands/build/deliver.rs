@@ -4,7 +4,7 @@ use fbc::fault::Fault;
 use image::{Client, Descriptor, Location, Reference, Store};
 use source::Images;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Writes an image to a file or directory and pushes it to a registry, as requested.
 pub(crate) fn deliver(
@@ -14,7 +14,7 @@ pub(crate) fn deliver(
     store: &Store,
     image: &Descriptor,
     images: &Images,
-) -> Outcome {
+) -> CommandResult {
     let mut options = images.client()?.options().clone();
     options.store = store.clone();
     let client = Client::new(options).map_err(Failure::fault)?;

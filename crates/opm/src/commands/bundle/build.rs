@@ -12,7 +12,7 @@ use source::Images;
 use super::generate::{self, DOCKERFILE, GenerateFlags};
 use crate::choice::choice;
 use crate::commands::build::{deliver, output, source_date_epoch};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -72,7 +72,7 @@ fn builder() -> impl TypedValueParser<Value = Builder> {
     ])
 }
 
-pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let builtin = args.image_builder == Builder::Builtin;
     if builtin && !args.push && args.image_output.is_none() {
         return Err(Failure::usage("no destination for the image: use --push or --image-output oci:DIR"));

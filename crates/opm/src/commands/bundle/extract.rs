@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cluster::{Access, BundleMapPlan};
 
 use crate::cluster_flags::block_on;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::limits;
 use crate::printer::Printer;
 
@@ -57,12 +57,12 @@ pub(crate) struct ToArgs {
     debug: bool,
 }
 
-pub(super) fn run(args: &ExtractArgs, printer: &Printer) -> Outcome {
+pub(super) fn run(args: &ExtractArgs, printer: &Printer) -> CommandResult {
     write(&args.manifestsdir, &args.to, printer)
 }
 
 /// Writes the bundle in a directory to a ConfigMap.
-pub(crate) fn write(root: &Path, to: &ToArgs, printer: &Printer) -> Outcome {
+pub(crate) fn write(root: &Path, to: &ToArgs, printer: &Printer) -> CommandResult {
     let limits = limits::from_env()?;
     let source_image = std::env::var("CONTAINER_IMAGE").ok();
     let plan = BundleMapPlan {

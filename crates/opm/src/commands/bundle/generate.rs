@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use bundle::{Annotations, BundleAnnotations, Inferred};
 use fbc::{Limits, Members};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 use crate::{limits, tree};
 
@@ -64,7 +64,7 @@ pub(super) struct Planned {
     pub(super) dockerfile: String,
 }
 
-pub(super) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &GenerateArgs, printer: &mut Printer) -> CommandResult {
     plan(&args.flags)?.write(true, printer)
 }
 
@@ -132,7 +132,7 @@ impl Planned {
     }
 
     /// Writes the files. Without `overwrite`, existing annotations must match.
-    pub(super) fn write(&self, overwrite: bool, printer: &Printer) -> Outcome {
+    pub(super) fn write(&self, overwrite: bool, printer: &Printer) -> CommandResult {
         let annotations = self.metadata.join("annotations.yaml");
         let keep = |path: &Path| !overwrite && path.exists();
         if keep(&annotations) {

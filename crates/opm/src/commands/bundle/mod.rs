@@ -13,7 +13,7 @@ use clap::Subcommand;
 use clap::builder::TypedValueParser;
 
 use crate::choice::choice;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -53,7 +53,7 @@ enum BundleCommand {
     Extract(extract::ExtractArgs),
 }
 
-pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         AlphaBundleCommand::Generate(args) => generate::run(args, printer),
         AlphaBundleCommand::Build(args) => build::run(args, tls, printer),
@@ -64,7 +64,7 @@ pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Pr
     }
 }
 
-pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         BundleCommand::Generate(args) => generate::run(args, printer),
         BundleCommand::Build(args) => build::run(args, tls, printer),

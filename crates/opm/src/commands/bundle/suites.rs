@@ -8,8 +8,8 @@ use source::{CheckBundles, CheckBundlesError, Images};
 
 use super::validate::custom_categories;
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
-use crate::findings::{self, Output};
+use crate::exit::{CommandResult, Failure};
+use crate::findings::{self, FindingsOutput};
 use crate::printer::Printer;
 use crate::{catalogs, limits, table};
 
@@ -56,7 +56,7 @@ pub(super) struct SuiteFlags {
     images: bool,
     /// Output format
     #[arg(short = 'O', long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
-    output: Output,
+    output: FindingsOutput,
 }
 
 const SUITES: [&str; 6] = ["olm-v0", "olm-v1", "community", "certified", "marketplace", "all"];
@@ -79,7 +79,7 @@ impl SuiteFlags {
             && self.bundle_registry.is_empty()
             && !self.images
             && self.fail_on == Severity::Error
-            && self.output == Output::Text
+            && self.output == FindingsOutput::Text
     }
 
     fn value(&self, key: &str) -> Option<&str> {
@@ -91,7 +91,7 @@ impl SuiteFlags {
 }
 
 /// Lists all available checks.
-pub(super) fn list(printer: &mut Printer) -> Outcome {
+pub(super) fn list(printer: &mut Printer) -> CommandResult {
     let rows = VALIDATORS.iter().map(|validator| {
         let mut labels = vec![format!("name={}", validator.name)];
         labels.extend(validator.suites.iter().map(|suite| format!("suite={suite}")));
@@ -109,7 +109,7 @@ pub(super) fn run(
     flags: &SuiteFlags,
     images: &Images,
     printer: &mut Printer,
-) -> Outcome {
+) -> CommandResult {
     let limits = limits::from_env()?;
     let categories = custom_categories();
     let platforms = |image: &str| images.platforms(image).map_err(PlatformsError::new);

@@ -7,7 +7,7 @@ use bundle::{BundleCheck, BundleDirectory, Finding};
 use fbc::Members;
 
 use super::validate::{is_error, is_warning};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::tree::NewFiles;
@@ -44,7 +44,7 @@ pub(super) struct UnpackArgs {
     pull: PullFlags,
 }
 
-pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let out = &args.out;
     match fs::metadata(out) {
         Ok(metadata) if !metadata.is_dir() => {
@@ -80,7 +80,7 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
 }
 
 /// Fails if findings prevent the installation of a bundle, with those about its format if there are any.
-fn refuse_invalid(findings: &[Finding]) -> Outcome {
+fn refuse_invalid(findings: &[Finding]) -> CommandResult {
     let is_format = |finding: &&Finding| matches!(finding.id, "bundle-format" | "dependency-rule");
     let (format, content): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().filter(|finding| is_error(finding.severity)).partition(is_format);

@@ -10,7 +10,7 @@ use source::{ContainerTool, Images, SourceError};
 use super::optional;
 use super::suites::{self, SuiteFlags};
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::findings;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -73,7 +73,7 @@ fn puller() -> impl TypedValueParser<Value = ContainerTool> {
     choice([("docker", ContainerTool::Docker), ("podman", ContainerTool::Podman), ("none", ContainerTool::None)])
 }
 
-pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     if args.more.list_optional {
         return suites::list(printer);
     }
@@ -94,7 +94,7 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     }
 }
 
-pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     printer.warning("'opm alpha bundle validate' is deprecated, use 'opm bundle validate' instead");
     match args.image_builder {
         ContainerTool::None => {
@@ -116,7 +116,7 @@ fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
 }
 
 /// Checks a bundle like the existing tools, and prints the findings as they do.
-fn report(dir: &Path, shown: Option<&str>, optional: &[Optional], printer: &Printer) -> Outcome {
+fn report(dir: &Path, shown: Option<&str>, optional: &[Optional], printer: &Printer) -> CommandResult {
     let limits = limits::from_env()?;
     let categories = custom_categories();
     let request = BundleCheck { optional, categories: categories.as_ref(), ..BundleCheck::plain(&limits, today()) };

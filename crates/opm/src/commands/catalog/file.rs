@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ApplyArgs, Generation, v1};
-use crate::exit::{Failure, Outcome, in_path};
+use super::{ApplyArgs, CatalogGeneration, v1};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::limits;
 use crate::printer::Printer;
 
@@ -24,7 +24,7 @@ enum ObjectError {
 }
 
 /// Applies the object in a file, with the fields that flags override.
-fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<Outcome, ObjectError> {
+fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<CommandResult, ObjectError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let mut args = args.clone();
     let is_v1 = match text("/kind").as_deref() {
@@ -45,7 +45,7 @@ fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<
     let priority = object.pointer("/spec/priority").and_then(Value::as_i64);
     args.priority = args.priority.or(priority.filter(|priority| *priority != 0));
     if is_v1 {
-        args.olm = Generation::V1;
+        args.olm = CatalogGeneration::V1;
         let minutes = object.pointer("/spec/source/image/pollIntervalMinutes").and_then(Value::as_u64);
         args.poll = args.poll.take().or(minutes.map(|minutes| format!("{minutes}m")));
         args.unavailable |= text("/spec/availabilityMode").as_deref() == Some("Unavailable");
@@ -58,7 +58,7 @@ fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<
     Ok(super::apply(&args, object, printer))
 }
 
-pub(super) fn apply(args: &ApplyArgs, path: &Path, printer: &mut Printer) -> Outcome {
+pub(super) fn apply(args: &ApplyArgs, path: &Path, printer: &mut Printer) -> CommandResult {
     let mut limits = limits::from_env()?;
     limits.file_size = limits.file_size.min(MAX_SIZE);
     let shown = path.display().to_string();

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use cluster::{ClusterCatalogPlan, ClusterCatalogState};
 use fbc::Format;
 
-use super::{ApplyArgs, DeleteArgs, ListArgs, Output, StatusArgs, as_json, print_object};
+use super::{ApplyArgs, CatalogOutput, DeleteArgs, ListArgs, StatusArgs, as_json, print_object};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 use crate::table;
 
@@ -43,7 +43,7 @@ fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
     Ok(plan)
 }
 
-pub(super) fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn apply(args: &ApplyArgs, printer: &mut Printer) -> CommandResult {
     let plan = plan(args)?;
     if args.dry_run {
         return print_object(&plan.object(), args.output.unwrap_or(Format::Yaml), printer);
@@ -76,14 +76,14 @@ pub(super) fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
     })
 }
 
-pub(super) fn status(args: &StatusArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn status(args: &StatusArgs, printer: &mut Printer) -> CommandResult {
     no_namespace(&args.cluster)?;
     block_on("", async {
         let cluster = args.cluster.connect().await?;
         let state = cluster::cluster_catalog_state(&cluster, &args.name).await.map_err(failure)?;
         let text = match args.output {
-            Output::Json => as_json(&state)?,
-            Output::Table => as_text(&state),
+            CatalogOutput::Json => as_json(&state)?,
+            CatalogOutput::Table => as_text(&state),
         };
         Ok(printer.data().write_all(text.as_bytes())?)
     })
@@ -110,14 +110,14 @@ fn as_text(state: &ClusterCatalogState) -> String {
     rows.iter().map(|(name, value)| format!("{name:15}{value}\n")).collect()
 }
 
-pub(super) fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
     no_namespace(&args.cluster)?;
     block_on("", async {
         let cluster = args.cluster.connect().await?;
         let states = cluster::list_cluster_catalogs(&cluster).await.map_err(failure)?;
         let text = match args.output {
-            Output::Json => as_json(&states)?,
-            Output::Table => {
+            CatalogOutput::Json => as_json(&states)?,
+            CatalogOutput::Table => {
                 let row = |state: &ClusterCatalogState| {
                     vec![
                         state.name.clone(),
@@ -133,7 +133,7 @@ pub(super) fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
     })
 }
 
-pub(super) fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {
+pub(super) fn delete(args: &DeleteArgs, printer: &Printer) -> CommandResult {
     no_namespace(&args.cluster)?;
     block_on("", async {
         let cluster = args.cluster.connect().await?;

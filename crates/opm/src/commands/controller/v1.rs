@@ -14,7 +14,7 @@ use source::{CONFIGS_LABEL, ImageKind, Images, SourceError};
 
 use super::{PodFlags, RunArgs};
 use crate::commands::serve::http_address;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
 
@@ -59,7 +59,7 @@ impl CatalogFlags {
 }
 
 /// Rejects flags that apply only to CatalogSources.
-pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> Outcome {
+pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> CommandResult {
     if namespace {
         return Err(Failure::usage("--namespace cannot be used with --olm v1: a ClusterCatalog has no namespace"));
     }
@@ -72,7 +72,7 @@ pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> Outcome {
 }
 
 /// Serves ClusterCatalogs until `stop` is ready.
-pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Output = ()>) -> Outcome {
+pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Output = ()>) -> CommandResult {
     let flags = &args.catalogs;
     refuse_pods(args.cluster.namespace.is_some(), &args.pods)?;
     if flags.tls_cert.is_none() {

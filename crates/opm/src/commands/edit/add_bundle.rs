@@ -5,7 +5,7 @@ use source::NamedSource;
 
 use super::flags::EditFlags;
 use super::promote::{Edge, EntryArgs};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -48,7 +48,7 @@ pub(super) struct AddBundleArgs {
     pull: PullFlags,
 }
 
-pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let named = |failure: Failure| failure.context(&args.bundle);
     let (directory, image) = match source::resolve_one(&args.bundle, &images).map_err(|error| named(error.into()))? {

@@ -4,7 +4,7 @@ use edit::operations::{Deprecate, deprecate};
 
 use super::TargetArgs;
 use super::flags::EditFlags;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Deprecate a package, channel or bundle
@@ -32,7 +32,7 @@ pub(super) struct DeprecateArgs {
     undo: bool,
 }
 
-pub(super) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &DeprecateArgs, printer: &mut Printer) -> CommandResult {
     let target = args.target.target()?;
     let request = Deprecate { options: args.flags.options()?, target, message: args.message.clone() };
     args.flags.print(deprecate(&request, printer), printer)

@@ -6,7 +6,7 @@ use fbc::range::VersionRange;
 
 use super::flags::EditFlags;
 use crate::choice::InvalidValue;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -83,7 +83,7 @@ fn versions(text: &str) -> Result<(Option<String>, VersionRange), InvalidValue> 
     Ok((package, range))
 }
 
-pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let (options, _opened) = args.flags.options_of_any(&images)?;
     let selection = KeptPart {

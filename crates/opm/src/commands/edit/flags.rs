@@ -7,7 +7,7 @@ use edit::{EditError, EditOptions, Edited, Write};
 use source::{CatalogDirectory, Images};
 
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::{Printer, Style};
 use crate::{edits, limits};
 
@@ -31,17 +31,17 @@ pub(super) struct EditFlags {
     allow_stranded: bool,
     /// Format of the report
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: Output,
+    output: EditOutput,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum EditOutput {
     Text,
     Json,
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
-    choice([("text", Output::Text), ("json", Output::Json)])
+fn output() -> impl TypedValueParser<Value = EditOutput> {
+    choice([("text", EditOutput::Text), ("json", EditOutput::Json)])
 }
 
 impl EditFlags {
@@ -75,18 +75,18 @@ impl EditFlags {
     }
 
     /// Prints the report of an edit.
-    pub(super) fn print(&self, edited: Result<Edited, EditError>, printer: &mut Printer) -> Outcome {
+    pub(super) fn print(&self, edited: Result<Edited, EditError>, printer: &mut Printer) -> CommandResult {
         let edited = edited.map_err(|error| edits::failure(error, printer))?;
         match self.output {
-            Output::Text => self.print_text(&edited, printer),
-            Output::Json => {
+            EditOutput::Text => self.print_text(&edited, printer),
+            EditOutput::Json => {
                 let text = serde_json::to_string_pretty(&edited).map_err(std::io::Error::from)?;
                 Ok(writeln!(printer.data(), "{text}")?)
             }
         }
     }
 
-    fn print_text(&self, edited: &Edited, printer: &mut Printer) -> Outcome {
+    fn print_text(&self, edited: &Edited, printer: &mut Printer) -> CommandResult {
         for versions in &edited.stranded {
             printer.warning(&versions.to_string());
         }

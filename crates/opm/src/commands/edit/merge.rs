@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use edit::operations::{Merge, merge};
 
 use super::flags::EditFlags;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -34,7 +34,7 @@ pub(super) struct MergeArgs {
     pull: PullFlags,
 }
 
-pub(super) fn run(args: &MergeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &MergeArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let (options, _opened) = args.flags.options_of_any(&images)?;
     let other = source::directory(&args.other.to_string_lossy(), &images, &options.limits)?;

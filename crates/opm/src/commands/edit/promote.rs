@@ -4,7 +4,7 @@ use edit::operations::{Promote, promote};
 use edit::promote::{EdgePolicy, Promotion};
 
 use super::flags::EditFlags;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Add a bundle of the catalog to a channel
@@ -76,7 +76,7 @@ impl Edge {
     }
 }
 
-pub(super) fn run(args: &PromoteArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &PromoteArgs, printer: &mut Printer) -> CommandResult {
     let promotion = Promotion {
         policy: args.edge.edge.map(Edge::policy).unwrap_or_default(),
         replaces: args.edge.replaces.clone(),

@@ -6,7 +6,7 @@ use edit::remove::Removal;
 
 use super::TargetArgs;
 use super::flags::EditFlags;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Remove a package, channel or bundle and reconnect the upgrade edges
@@ -35,7 +35,7 @@ pub(super) struct RemoveArgs {
     forget: bool,
 }
 
-pub(super) fn run(args: &RemoveArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &RemoveArgs, printer: &mut Printer) -> CommandResult {
     let target = args.target.target()?;
     let removal = Removal {
         channel: args.target.channel.clone().filter(|_| matches!(target, DeprecationTarget::Bundle { .. })),

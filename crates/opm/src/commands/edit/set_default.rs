@@ -3,7 +3,7 @@
 use edit::operations::{SetDefault, set_default};
 
 use super::flags::EditFlags;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Set the default channel of a package
@@ -22,7 +22,7 @@ pub(super) struct SetDefaultArgs {
     channel: String,
 }
 
-pub(super) fn run(args: &SetDefaultArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &SetDefaultArgs, printer: &mut Printer) -> CommandResult {
     let options = args.flags.options()?;
     let request = SetDefault { options, package: args.package.clone(), channel: args.channel.clone() };
     args.flags.print(set_default(&request, printer), printer)

@@ -4,7 +4,7 @@ use edit::operations::{SetEdge, set_edge};
 use edit::set_edge::Edges;
 
 use super::flags::EditFlags;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Change the upgrade edges to a bundle in a channel
@@ -55,7 +55,7 @@ struct EdgeArgs {
     skip_range: Option<String>,
 }
 
-pub(super) fn run(args: &SetEdgeArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &SetEdgeArgs, printer: &mut Printer) -> CommandResult {
     let edges = Edges {
         replaces: args.edges.replaces.clone(),
         skips: args.edges.skips.clone(),

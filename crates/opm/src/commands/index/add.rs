@@ -4,7 +4,7 @@ use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::add::{HowArgs, Manner};
 use crate::commands::registry::items;
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{TlsFlags, or_latest};
 use crate::printer::Printer;
 
@@ -39,7 +39,7 @@ pub(crate) struct AddArgs {
     build: BuildArgs,
 }
 
-pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?.pinning(args.how.pins(false));

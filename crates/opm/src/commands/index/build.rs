@@ -11,7 +11,7 @@ use source::{ContainerTool, Fetcher, SourceError};
 
 use crate::commands::build::{USER, base_image, deliver, output, program_layer, reference, source_date_epoch};
 use crate::database;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -103,7 +103,7 @@ impl BuildArgs {
     }
 
     /// Rejects conflicting flags before any work is done.
-    fn check(&self, tools: &Tools) -> Outcome {
+    fn check(&self, tools: &Tools) -> CommandResult {
         let placed = self.push || self.image_output.is_some();
         let refused = |text: &str| Err(Failure::message(text));
         match (tools.build, self.generate, placed) {
@@ -198,7 +198,7 @@ impl BuildArgs {
 pub(crate) struct Built(Option<String>);
 
 impl Built {
-    pub(crate) fn print(self, printer: &mut Printer) -> Outcome {
+    pub(crate) fn print(self, printer: &mut Printer) -> CommandResult {
         if let Some(digest) = self.0 {
             writeln!(printer.data(), "{digest}")?;
         }

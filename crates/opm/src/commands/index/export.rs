@@ -7,7 +7,7 @@ use source::ContainerTool;
 
 use crate::commands::registry::items;
 use crate::database;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -44,7 +44,7 @@ pub(crate) struct ExportArgs {
     debug: bool,
 }
 
-pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let (named, old) = (items(&args.package), items(&args.xpackage));
     if !named.is_empty() && !old.is_empty() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use source::NamedSource;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, or_latest};
 use crate::printer::Printer;
 use crate::{catalogs, database};
@@ -83,7 +83,7 @@ pub(crate) fn index_location<'a>(
     }
 }
 
-pub(crate) fn run(args: &InspectArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &InspectArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let text = match &args.command {
         InspectCommand::Packages(which) => {
             let packages: Vec<_> = read(which, tls, printer)?.iter().map(PackageInfo::summary).collect();

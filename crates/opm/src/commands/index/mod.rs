@@ -12,7 +12,7 @@ pub(crate) mod rmb;
 
 use clap::Subcommand;
 
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -49,7 +49,7 @@ enum IndexCommand {
     Rmb(rmb::RmbArgs),
 }
 
-pub(crate) fn run(args: &IndexArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &IndexArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         IndexCommand::Add(args) => add::run(args, tls, printer),
         IndexCommand::Rm(args) => rm::run(args, tls, printer),

@@ -3,7 +3,7 @@
 use super::build::{BuildArgs, OneToolArgs};
 use crate::commands::registry::items;
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{TlsFlags, or_latest};
 use crate::printer::Printer;
 
@@ -26,7 +26,7 @@ pub(crate) struct PruneArgs {
     build: BuildArgs,
 }
 
-pub(crate) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;

@@ -2,7 +2,7 @@
 
 use super::build::{BuildArgs, OneToolArgs};
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{TlsFlags, or_latest};
 use crate::printer::Printer;
 
@@ -19,7 +19,7 @@ pub(crate) struct PruneStrandedArgs {
     build: BuildArgs,
 }
 
-pub(crate) fn run(args: &PruneStrandedArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &PruneStrandedArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;

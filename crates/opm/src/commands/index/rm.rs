@@ -5,7 +5,7 @@ use legacy::Strictness;
 use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::{TlsFlags, or_latest};
 use crate::printer::Printer;
 
@@ -28,7 +28,7 @@ pub(crate) struct RmArgs {
     build: BuildArgs,
 }
 
-pub(crate) fn run(args: &RmArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RmArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;

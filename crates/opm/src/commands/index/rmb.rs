@@ -7,7 +7,7 @@ use legacy::{AddMode, Database, DatabaseTarget, IfMissing, Shrink, Strictness};
 use super::build::{BuildArgs, ToolArgs};
 use super::inspect::{IndexLocation, index_location};
 use crate::database;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{TlsFlags, or_latest};
 use crate::limits;
 use crate::printer::Printer;
@@ -44,7 +44,7 @@ pub(crate) struct RmbArgs {
     build: BuildArgs,
 }
 
-pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let mode = AddMode::parse(&args.mode).map_err(Failure::message)?;
     let tools = args.tools.tools()?;

@@ -7,9 +7,9 @@ use mirror::push::PushReport;
 use mirror::set::write_whole;
 use mirror::volume::parse_size;
 
-use super::flags::{Builder, ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
+use super::flags::{CatalogImageBuilder, ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
 use super::push::{finish, outcome};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -48,7 +48,7 @@ pub(super) struct CopyArgs {
     pub(super) moving: MoveFlags,
 }
 
-pub(super) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     outcome(&copy(args, tls, printer)?)
 }
 
@@ -59,8 +59,8 @@ pub(super) fn copy(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Re
     let scratch = Unfinished::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let options = CopyOptions { selection: &options, spool: args.spool, scratch: scratch.path() };
-    let (report, lock) =
-        mirror::copy::copy(request, &target, &options, &Builder(tls), &run.session()?).map_err(unresolved)?;
+    let (report, lock) = mirror::copy::copy(request, &target, &options, &CatalogImageBuilder(tls), &run.session()?)
+        .map_err(unresolved)?;
     match lock {
         Some(lock) => {
             if let Some(out) = &args.lock {

@@ -20,12 +20,12 @@ use source::{Images, PullSettings, RegistrySettings, RunningStage};
 use super::installed;
 use crate::choice::{InvalidValue, choice};
 use crate::commands::build;
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
 use crate::progress::Terminal;
-use crate::transfer::{Form, Moved};
+use crate::transfer::{Moved, ProgressForm};
 use crate::{limits, report};
 
 /// The minimum value of `--limit-rate`.
@@ -167,7 +167,7 @@ pub(crate) struct MoveFlags {
     pub(crate) limit_rate: Option<u64>,
     /// Progress format: human-readable (text), or one line of JSON per second on stderr (json)
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = form())]
-    pub(crate) progress: Form,
+    pub(crate) progress: ProgressForm,
     /// Accept only images whose signatures satisfy policy.json; 'push' uses the signatures in the set
     #[arg(long)]
     pub(crate) enforce_policy: bool,
@@ -249,9 +249,9 @@ impl mirror::session::MirrorProgress for Face {
 }
 
 /// Builds images of catalogs like `opm build`.
-pub(crate) struct Builder<'a>(pub(crate) &'a TlsFlags);
+pub(crate) struct CatalogImageBuilder<'a>(pub(crate) &'a TlsFlags);
 
-impl CatalogImages for Builder<'_> {
+impl CatalogImages for CatalogImageBuilder<'_> {
     fn build(&self, directory: &Path, store: &Store, programs: &Programs) -> Result<Descriptor, Box<dyn Fault>> {
         let printer = Printer::new();
         let built = build::into_store(directory, store, programs.clone(), self.0, &printer);
@@ -288,8 +288,8 @@ fn rate(text: &str) -> Result<u64, InvalidValue> {
     }
 }
 
-fn form() -> impl TypedValueParser<Value = Form> {
-    choice([("text", Form::Text), ("json", Form::Json)])
+fn form() -> impl TypedValueParser<Value = ProgressForm> {
+    choice([("text", ProgressForm::Text), ("json", ProgressForm::Json)])
 }
 
 fn catalog_name(text: &str) -> Result<(String, String), InvalidValue> {
@@ -397,7 +397,7 @@ pub(crate) fn invalid(file: &str, problems: &[ImageSetProblem], printer: &Printe
 }
 
 /// Prints a report as JSON.
-pub(crate) fn print_json(report: &impl Serialize, printer: &mut Printer) -> Outcome {
+pub(crate) fn print_json(report: &impl Serialize, printer: &mut Printer) -> CommandResult {
     serde_json::to_writer_pretty(printer.data(), report).map_err(std::io::Error::from)?;
     writeln!(printer.data())?;
     Ok(())

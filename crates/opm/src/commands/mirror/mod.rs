@@ -10,7 +10,7 @@ mod pull;
 mod push;
 mod verify;
 
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -47,7 +47,7 @@ enum MirrorCommand {
     Prune(prune::PruneArgs),
 }
 
-pub(crate) fn run(args: &MirrorArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &MirrorArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         MirrorCommand::Plan(args) => plan::run(args, tls, printer),
         MirrorCommand::Pull(args) => pull::run(args, tls, printer),

@@ -21,7 +21,7 @@ use mirror::set::Inventory;
 use super::flags::{ChoiceFlags, Input, MoveFlags, TargetFlags, catalog_program, read, report_missing, unresolved};
 use super::{copy, pull, push};
 use crate::cli::{self, go_conventions};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -103,27 +103,27 @@ struct OcMirrorArgs {
 }
 
 /// The destination argument.
-enum Place {
+enum OcDestination {
     Disk(PathBuf),
     Registry(String),
 }
 
-fn place(text: &str) -> Result<Place, Failure> {
+fn place(text: &str) -> Result<OcDestination, Failure> {
     match (text.strip_prefix("file://"), text.strip_prefix("docker://")) {
-        (Some(path), _) if !path.is_empty() => Ok(Place::Disk(path.into())),
-        (_, Some(registry)) if !registry.is_empty() => Ok(Place::Registry(registry.to_owned())),
+        (Some(path), _) if !path.is_empty() => Ok(OcDestination::Disk(path.into())),
+        (_, Some(registry)) if !registry.is_empty() => Ok(OcDestination::Registry(registry.to_owned())),
         _ => Err(Failure::message(format!("{text:?}: expected file://DIR or docker://REGISTRY[/PATH]"))),
     }
 }
 
 fn disk(text: &str) -> Result<PathBuf, Failure> {
     match place(text)? {
-        Place::Disk(path) => Ok(path),
-        Place::Registry(_) => Err(Failure::message(format!("{text:?}: expected file://DIR"))),
+        OcDestination::Disk(path) => Ok(path),
+        OcDestination::Registry(_) => Err(Failure::message(format!("{text:?}: expected file://DIR"))),
     }
 }
 
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = refused::add(go_conventions(OcMirror::command()));
     let Some(parsed) = cli::parse::<OcMirror>(command, arguments, printer)? else { return Ok(()) };
     match &parsed.command {
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     }
 }
 
-fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
+fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
     args.common.check()?;
     let destination = place(args.destination.as_deref().unwrap_or_default())?;
     let config = || args.config.clone().ok_or_else(|| Failure::message("-c FILE is required"));
@@ -148,9 +148,9 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
         ..ChoiceFlags::defaults()
     };
     let (tls, mut moving) = match (&destination, &args.from) {
-        (Place::Disk(_), _) => args.common.source_side(),
-        (Place::Registry(_), Some(_)) => args.common.destination_side(),
-        (Place::Registry(registry), None) => args.common.between(registry),
+        (OcDestination::Disk(_), _) => args.common.source_side(),
+        (OcDestination::Registry(_), Some(_)) => args.common.destination_side(),
+        (OcDestination::Registry(registry), None) => args.common.between(registry),
     };
     moving.enforce_policy = args.secure_policy;
     let target = |workspace: &Path| TargetFlags {
@@ -160,22 +160,22 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
     };
     let children = args.dry_run_manifest_lists;
     let (outcome, missing) = match (destination, &args.from, &args.workspace) {
-        (Place::Disk(_), Some(_), _) | (Place::Disk(_), _, Some(_)) => {
+        (OcDestination::Disk(_), Some(_), _) | (OcDestination::Disk(_), _, Some(_)) => {
             return Err(Failure::message("--from and --workspace require a destination docker://REGISTRY"));
         }
-        (Place::Registry(_), Some(_), Some(_)) => {
+        (OcDestination::Registry(_), Some(_), Some(_)) => {
             return Err(Failure::message("--from and --workspace cannot be combined"));
         }
-        (Place::Registry(_), None, None) => {
+        (OcDestination::Registry(_), None, None) => {
             return Err(Failure::message("docker://REGISTRY requires --from file://DIR or --workspace file://DIR"));
         }
-        (Place::Disk(directory), None, None) if args.dry_run => {
+        (OcDestination::Disk(directory), None, None) if args.dry_run => {
             let set = set_of(&directory);
             let place = directory.join("working-dir/dry-run");
             let mapping = Mapping { place: &place, target: None, set: Some(&set), children };
             return resolve_mapping(&config()?, &mapping, None, (&choice, &moving, &tls), printer);
         }
-        (Place::Disk(directory), None, None) => {
+        (OcDestination::Disk(directory), None, None) => {
             let file = config()?;
             let args = pull::PullArgs {
                 file,
@@ -191,7 +191,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             let report = pull::pull(&args, Some(ARCHIVE), &tls, printer)?;
             (pull::outcome(&report), report.missing)
         }
-        (Place::Registry(registry), Some(from), None) => {
+        (OcDestination::Registry(registry), Some(from), None) => {
             let from = disk(from)?;
             let archives = std::fs::read_dir(&from).into_iter().flatten().flatten().any(|entry| {
                 let name = entry.file_name().to_string_lossy().into_owned();
@@ -216,7 +216,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             let report = push::push(&args, &tls, printer)?;
             (push::outcome(&report), report.missing)
         }
-        (Place::Registry(registry), None, Some(workspace)) => {
+        (OcDestination::Registry(registry), None, Some(workspace)) => {
             let workspace = disk(workspace)?;
             let file = config()?;
             if args.dry_run {
@@ -252,7 +252,7 @@ fn resolve_mapping(
     target: Option<(&MirrorDestination, &TargetFlags)>,
     (choice, moving, tls): (&ChoiceFlags, &MoveFlags, &TlsFlags),
     printer: &Printer,
-) -> Outcome {
+) -> CommandResult {
     let Input { request, options, .. } = read(file, choice, printer)?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let run = moving.open_scratch(tls, &scratch)?;
@@ -271,7 +271,7 @@ fn write_mapping(
     target: Option<(&MirrorDestination, &TargetFlags)>,
     tls: &TlsFlags,
     printer: &Printer,
-) -> Outcome {
+) -> CommandResult {
     mapping.write(lock, inventory)?;
     if let Some((target, flags)) = target {
         flags.write_resources(lock, target, tls, printer)?;

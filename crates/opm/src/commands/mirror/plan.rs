@@ -11,7 +11,7 @@ use mirror::plan::{PlanReport, mapping_line};
 use mirror::set::write_whole;
 
 use super::flags::{self, ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -60,7 +60,7 @@ pub(super) struct PlanArgs {
     moving: MoveFlags,
 }
 
-pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let target = args.to.as_ref().map(|to| flags::target(to, args.max_nested_paths)).transpose()?;
     let Input { request, options, .. } = read(&args.file, &args.choice, printer)?;
     let have = KnownBlobs::read(&args.have)?;
@@ -91,7 +91,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
 }
 
 /// Prints a plan as text.
-fn text(report: &PlanReport, printer: &mut Printer) -> Outcome {
+fn text(report: &PlanReport, printer: &mut Printer) -> CommandResult {
     let lock = &report.lock;
     for catalog in &lock.catalogs {
         let digest = catalog.digest.get(..19).unwrap_or(&catalog.digest);

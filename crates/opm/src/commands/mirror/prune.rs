@@ -8,7 +8,7 @@ use mirror::listed;
 use mirror::set::{read_lock, write_whole};
 
 use super::flags::{self, MoveFlags, print_json};
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -53,7 +53,7 @@ pub(super) struct PruneArgs {
     moving: MoveFlags,
 }
 
-pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let target = flags::target(&args.registry, args.max_nested_paths)?;
     let keep = args.keep.iter().map(|path| read_lock(path)).collect::<Result<Vec<_>, _>>()?;
     let scratch = Unfinished::private("opm-mirror-")?;

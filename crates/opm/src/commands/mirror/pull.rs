@@ -8,8 +8,8 @@ use mirror::pull::{PullOptions, PullReport, VolumePlan};
 use mirror::set::SetDir;
 use mirror::volume;
 
-use super::flags::{Builder, ChoiceFlags, Input, MoveFlags, print_json, read, unresolved};
-use crate::exit::{Failure, Outcome};
+use super::flags::{CatalogImageBuilder, ChoiceFlags, Input, MoveFlags, print_json, read, unresolved};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -57,7 +57,7 @@ pub(super) struct PullArgs {
     pub(super) moving: MoveFlags,
 }
 
-pub(super) fn run(args: &PullArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &PullArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     outcome(&pull(args, None, tls, printer)?)
 }
 
@@ -86,7 +86,8 @@ pub(super) fn pull(
         enforce_policy: args.moving.enforce_policy,
     };
     let (mut report, pulled) =
-        mirror::pull::pull(&set, request, &text, &options, &Builder(tls), &run.session()?).map_err(unresolved)?;
+        mirror::pull::pull(&set, request, &text, &options, &CatalogImageBuilder(tls), &run.session()?)
+            .map_err(unresolved)?;
     if let Some(lock) = &report.lock {
         match report.in_volumes {
             Some(moved) => printer.report(&format!("the set is complete: {moved} of its blobs are already in volumes")),
@@ -118,7 +119,7 @@ pub(super) fn pull(
 }
 
 /// Returns whether the set is complete.
-pub(super) fn outcome(report: &PullReport) -> Outcome {
+pub(super) fn outcome(report: &PullReport) -> CommandResult {
     match report.lock {
         Some(_) => Ok(()),
         None => Err(Failure::message(

@@ -8,7 +8,7 @@ use mirror::lock::Lock;
 use mirror::push::{MirrorSet, PushOptions, PushReport, PushedBlobs, SetPlace};
 
 use super::flags::{MoveFlags, TargetFlags, print_json, report_missing};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -47,7 +47,7 @@ pub(super) struct PushArgs {
     pub(super) moving: MoveFlags,
 }
 
-pub(super) fn run(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match args.part {
         true => push_part(args, tls, printer),
         false => outcome(&push(args, tls, printer)?),
@@ -85,7 +85,7 @@ pub(super) fn finish(
     tls: &TlsFlags,
     output: &str,
     printer: &mut Printer,
-) -> Outcome {
+) -> CommandResult {
     if let Some(PushedBlobs { blobs, bytes: size, mounted, present }) = report.sent {
         let size = bytes(size);
         printer.report(&format!("sent: {blobs} blobs ({size}), mounted: {mounted}, already present: {present}"));
@@ -102,7 +102,7 @@ pub(super) fn finish(
 }
 
 /// Returns whether everything arrived.
-pub(super) fn outcome(report: &PushReport) -> Outcome {
+pub(super) fn outcome(report: &PushReport) -> CommandResult {
     match (report.complete, &report.sent) {
         (true, _) => Ok(()),
         (false, None) => Err(Failure::message("images are missing, so nothing was sent\nhelp: see --missing")),
@@ -113,7 +113,7 @@ pub(super) fn outcome(report: &PushReport) -> Outcome {
 }
 
 /// Sends the blobs of some volumes, without manifests and tags.
-fn push_part(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn push_part(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let (paths, target) = places(args)?;
     if args.moving.enforce_policy {
         return Err(Failure::message("--part sends blobs without their images, which --enforce-policy cannot check"));

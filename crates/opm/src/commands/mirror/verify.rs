@@ -9,7 +9,7 @@ use mirror::set::{read_lock, write_whole};
 use mirror::verify::VerifyReport;
 
 use super::flags::{self, MoveFlags, report_missing};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -53,7 +53,7 @@ pub(super) struct VerifyArgs {
     moving: MoveFlags,
 }
 
-pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let local = args.places.iter().all(|place| Path::new(place).exists());
     if local && args.deep {
         return Err(Failure::message("--deep requires a registry: local blobs are always hashed"));

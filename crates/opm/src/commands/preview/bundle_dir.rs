@@ -23,11 +23,11 @@ pub(super) struct BundleDir {
     directory: PathBuf,
     limits: Limits,
     scratch: Unfinished,
-    state: Mutex<State>,
+    state: Mutex<PreviewState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PreviewState {
     last: Option<Fingerprint>,
     number: usize,
 }

@@ -8,7 +8,7 @@ use source::ContainerTool;
 
 use super::items;
 use crate::database;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::limits;
 use crate::printer::Printer;
@@ -84,7 +84,7 @@ impl HowArgs {
     }
 }
 
-pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let fetcher = images::fetcher(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
     let options = args.how.options(MANNER)?;

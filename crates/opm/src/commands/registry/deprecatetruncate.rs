@@ -6,7 +6,7 @@ use legacy::{DatabaseTarget, IfMissing, Strictness};
 
 use super::items;
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Deprecate bundles of a database index and remove the bundles they replace
@@ -35,7 +35,7 @@ pub(crate) struct DeprecateArgs {
     debug: bool,
 }
 
-pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let (target, images) = (DatabaseTarget::in_place(&args.database, IfMissing::Reject), items(&args.bundle_images));
     let strictness = Strictness::new(args.permissive);

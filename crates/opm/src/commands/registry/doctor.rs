@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use image::{ExplainedProblem, ExplainedSource, Explanation, Reference};
 
 use crate::commands::build::reference;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
@@ -32,7 +32,7 @@ pub(crate) struct DoctorArgs {
     pull: PullFlags,
 }
 
-pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let explanation = images.client()?.explain(&args.reference);
     if args.output == "json" {

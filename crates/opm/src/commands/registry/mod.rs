@@ -10,7 +10,7 @@ pub(crate) mod serve;
 
 use clap::Subcommand;
 
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -46,7 +46,7 @@ enum RegistryCommand {
     Doctor(Box<doctor::DoctorArgs>),
 }
 
-pub(crate) fn run(args: &RegistryArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RegistryArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         RegistryCommand::Add(args) => add::run(args, tls, printer),
         RegistryCommand::Rm(args) => rm::run(args, printer),

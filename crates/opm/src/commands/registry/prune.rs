@@ -6,7 +6,7 @@ use legacy::{DatabaseTarget, IfMissing};
 
 use super::items;
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Remove all packages from a database index except the given ones
@@ -27,7 +27,7 @@ pub(crate) struct PruneArgs {
     debug: bool,
 }
 
-pub(crate) fn run(args: &PruneArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &PruneArgs, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let target = DatabaseTarget::in_place(&args.database, IfMissing::Reject);
     database::change(&target, printer, |database| database.prune(&items(&args.packages)))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use legacy::{DatabaseTarget, IfMissing};
 
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Remove bundles that are in no channel from a database index
@@ -20,7 +20,7 @@ pub(crate) struct PruneStrandedArgs {
     debug: bool,
 }
 
-pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let target = DatabaseTarget::in_place(&args.database, IfMissing::Reject);
     database::change(&target, printer, |database| database.prune_stranded())

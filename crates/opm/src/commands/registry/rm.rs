@@ -6,7 +6,7 @@ use legacy::{DatabaseTarget, IfMissing, Strictness};
 
 use super::items;
 use crate::database;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::printer::Printer;
 
 /// Remove packages from a database index
@@ -27,7 +27,7 @@ pub(crate) struct RmArgs {
     debug: bool,
 }
 
-pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     let (target, packages) = (DatabaseTarget::in_place(&args.database, IfMissing::Reject), items(&args.packages));
     let strictness = Strictness::new(args.permissive);

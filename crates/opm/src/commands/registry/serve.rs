@@ -11,7 +11,7 @@ use serve::server::Services;
 
 use crate::choice::InvalidValue;
 use crate::commands::serve::TerminationLog;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{database, interrupt, log};
@@ -67,7 +67,7 @@ impl ServeArgs {
     }
 }
 
-pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> CommandResult {
     database::notice(printer);
     run_prepared(args, || Ok(None))
 }
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
 pub(crate) fn run_prepared(
     args: &ServeArgs,
     prepare: impl FnOnce() -> Result<Option<Arc<dyn Query>>, Failure>,
-) -> Outcome {
+) -> CommandResult {
     log::start(args.debug);
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
@@ -96,7 +96,7 @@ pub(crate) fn run_prepared(
 }
 
 /// Serves a catalog until a signal arrives or the timeout expires.
-fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) -> Outcome {
+fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) -> CommandResult {
     interrupt::hand_over_signals();
     let address = Address::Tcp(String::new(), port);
     runtime::block_on(async {

@@ -8,7 +8,7 @@ use cluster::{Access, DryRunResult};
 use super::flags::RehearseArgs;
 use crate::cluster_flags::{block_on, failure};
 use crate::exit::Failure;
-use crate::live::Live;
+use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
 /// The timeout of the whole comparison.
@@ -29,7 +29,7 @@ pub(super) fn compared(
     let mut all = Vec::new();
     block_on("", async {
         let cluster = access.connect().await.map_err(failure)?;
-        let live = Live::new(printer, false);
+        let live = ClusterProgress::new(printer, false);
         let deadline = Instant::now() + TIMEOUT;
         let seen = cluster::compare_with_cluster(&cluster, &prediction.objects, deadline, &live).await;
         all = seen.map_err(failure)?;

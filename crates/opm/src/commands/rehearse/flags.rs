@@ -97,18 +97,18 @@ pub(crate) struct RehearseArgs {
     pub(super) output_dir: Option<PathBuf>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    pub(super) output: Output,
+    pub(super) output: RehearsalOutput,
     #[command(flatten)]
     pub(super) pull: PullFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
+pub(super) enum RehearsalOutput {
     Text,
     Yaml,
     Json,
     /// Only the findings.
-    Findings(findings::Output),
+    Findings(findings::FindingsOutput),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,14 +156,14 @@ fn installer() -> impl TypedValueParser<Value = Installer> {
     choice([("every", Installer::Every), ("short", Installer::Short)])
 }
 
-fn output() -> impl TypedValueParser<Value = Output> {
+fn output() -> impl TypedValueParser<Value = RehearsalOutput> {
     choice([
-        ("text", Output::Text),
-        ("yaml", Output::Yaml),
-        ("json", Output::Json),
-        ("sarif", Output::Findings(findings::Output::Sarif)),
-        ("github", Output::Findings(findings::Output::Github)),
-        ("markdown", Output::Findings(findings::Output::Markdown)),
+        ("text", RehearsalOutput::Text),
+        ("yaml", RehearsalOutput::Yaml),
+        ("json", RehearsalOutput::Json),
+        ("sarif", RehearsalOutput::Findings(findings::FindingsOutput::Sarif)),
+        ("github", RehearsalOutput::Findings(findings::FindingsOutput::Github)),
+        ("markdown", RehearsalOutput::Findings(findings::FindingsOutput::Markdown)),
     ])
 }
 

@@ -13,15 +13,15 @@ use bundle::{Findings, LoadedBundle};
 use source::catalog_bundles::{self, BundleOrCatalog, RehearsedBundle};
 use source::{Images, bundles};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 use crate::{findings, limits};
-use flags::Output;
+use flags::RehearsalOutput;
 
 pub(crate) use flags::RehearseArgs;
 
-pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let request = args.request()?;
     let Some((old, new)) = given(args, &request, &images, printer)? else { return Ok(()) };
@@ -43,14 +43,14 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         printer.report(&format!("wrote {} objects to {}", prediction.objects.len(), directory.display()));
     }
     match args.output {
-        _ if args.output_dir.is_some() && args.output == Output::Text => {}
-        Output::Yaml => {
+        _ if args.output_dir.is_some() && args.output == RehearsalOutput::Text => {}
+        RehearsalOutput::Yaml => {
             refuse(prediction)?;
             printer.data().write_all(&write::stream(&prediction.objects))?;
         }
-        Output::Text => printer.data().write_all(report::text(&rehearsal).as_bytes())?,
-        Output::Json => findings::json(&rehearsal, printer)?,
-        Output::Findings(output) => {
+        RehearsalOutput::Text => printer.data().write_all(report::text(&rehearsal).as_bytes())?,
+        RehearsalOutput::Json => findings::json(&rehearsal, printer)?,
+        RehearsalOutput::Findings(output) => {
             let passed = rehearsal.is_installable();
             findings::print(&Findings { passed, ..rehearsal.findings.clone() }, output, printer)?;
         }
@@ -100,23 +100,23 @@ fn given(
 }
 
 /// Prints which OLM installs each bundle of a catalog, or its first reason to refuse it.
-fn print_all(results: &[RehearsedBundle], output: Output, printer: &mut Printer) -> Outcome {
+fn print_all(results: &[RehearsedBundle], output: RehearsalOutput, printer: &mut Printer) -> CommandResult {
     match output {
-        Output::Text => Ok(printer.data().write_all(report::all(results).as_bytes())?),
-        Output::Json => findings::json(&results, printer),
+        RehearsalOutput::Text => Ok(printer.data().write_all(report::all(results).as_bytes())?),
+        RehearsalOutput::Json => findings::json(&results, printer),
         _ => Err(Failure::usage("--all supports only the output formats text and json")),
     }
 }
 
 /// Fails with OLM's own message if OLM refuses the bundle.
-fn refuse(prediction: &Prediction) -> Outcome {
+fn refuse(prediction: &Prediction) -> CommandResult {
     match &prediction.refusal {
         None => Ok(()),
         Some(refusal) => Err(Failure::message(format!("{} refuses: {}", prediction.title, refusal.message))),
     }
 }
 
-fn installer(prediction: &Prediction, how: Installer, printer: &mut Printer) -> Outcome {
+fn installer(prediction: &Prediction, how: Installer, printer: &mut Printer) -> CommandResult {
     if prediction.generation == OlmGeneration::V0 {
         return Err(Failure::usage("--installer requires OLM v1: OLM v0 installs with its own permissions"));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use fbc::json::Text;
 use serde_json::Value;
 
-use crate::exit::{Outcome, in_path};
+use crate::exit::{CommandResult, in_path};
 use crate::interrupt::Unfinished;
 use crate::tree;
 
@@ -25,7 +25,7 @@ fn document(object: &Value, out: &mut Vec<u8>) {
 }
 
 /// Writes each object to a file whose name starts with its position in the order of application.
-pub(super) fn directory(objects: &[Value], target: &Path) -> Outcome {
+pub(super) fn directory(objects: &[Value], target: &Path) -> CommandResult {
     tree::check_empty(target)?;
     let parent = tree::parent(target);
     fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;

@@ -6,13 +6,13 @@ use cluster::run::{self, BundlePlan, Serving, names};
 
 use super::extension;
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags, WorkFlags, image_name};
-use super::index::{CatalogBuilder, Index, Reader, generating};
-use super::olm::{ExtensionFlags, InstallFlags, Olm, olm};
-use super::session::Session;
-use crate::exit::{Failure, Outcome};
+use super::index::{CatalogBuilder, CatalogConsumer, IndexKind, generating};
+use super::olm::{ExtensionFlags, InstallFlags, OlmChoice, olm};
+use super::session::RunSession;
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::limits;
-use crate::live::Live;
+use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
 /// Install a bundle on a cluster, without publishing a catalog
@@ -40,7 +40,7 @@ pub(super) struct BundleArgs {
     pub(super) bundle: String,
     /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions, auto detects it from the cluster
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
-    olm: Olm,
+    olm: OlmChoice,
     /// Index image to add the bundle to
     #[arg(long, value_name = "IMAGE", default_value = NO_INDEX, value_parser = image_name)]
     pub(super) index_image: String,
@@ -63,20 +63,20 @@ pub(super) struct BundleArgs {
     pub(super) cluster: WorkFlags,
 }
 
-pub(super) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     run_bundle(args, tls, printer).map_err(|failure| failure.context("Failed to run bundle"))
 }
 
-fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     args.serve.check(tls)?;
     let deadline = args.cluster.deadline();
-    let mut session = Session::start()?;
+    let mut session = RunSession::start()?;
     let cluster = match session.connect(&args.cluster.cluster) {
         Ok(cluster) => Some(cluster),
         Err(_) if args.dry_run => None,
         Err(failure) => return Err(failure),
     };
-    let live = Live::new(printer, args.cluster.verbose);
+    let live = ClusterProgress::new(printer, args.cluster.verbose);
     let is_v1 = args.olm.is_v1(&session, cluster.as_ref(), deadline, &live)?;
     drop(live);
     if is_v1 {
@@ -90,7 +90,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     let ledger = Ledger::default();
     let plan = {
         let builder = CatalogBuilder {
-            reader: Reader::Pod,
+            reader: CatalogConsumer::Pod,
             flags: &args.serve,
             tls,
             images: &images,
@@ -106,14 +106,14 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
             printer.warning(warning);
         }
         if let Some(cluster) = cluster.as_ref().filter(|_| !args.dry_run) {
-            let live = Live::new(printer, args.cluster.verbose);
+            let live = ClusterProgress::new(printer, args.cluster.verbose);
             session.ask(run::check(cluster, &facts, &targets, args.serve.keep, deadline, &live))?;
         }
         let index = builder.index(&args.index_image, false)?;
         builder.check_mode(&index)?;
         let item = args.serve.item(&args.bundle, &args.index_image);
         let (channel, content) = match &index {
-            Index::Database(path) => {
+            IndexKind::Database(path) => {
                 let channel = facts.channels.first().cloned().ok_or_else(|| {
                     Failure::message(
                         "load bundle metadata: the bundle names no channel, but a database index requires one",
@@ -123,7 +123,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
             }
             _ => {
                 printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
-                if !matches!(index, Index::None) {
+                if !matches!(index, IndexKind::None) {
                     printer.report(&format!(
                         "Rendering a File-Based Catalog of the Index Image \"{}\" to verify if bundle \"{}\" is present",
                         args.index_image, facts.csv
@@ -134,7 +134,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
                 let additions =
                     edit::run_bundle::inject(&catalog, &facts.package, &facts.csv, &channel, &args.index_image)
                         .map_err(|refusal| generating(&facts.csv, &args.bundle, &args.index_image, &refusal))?;
-                if !matches!(index, Index::None) {
+                if !matches!(index, IndexKind::None) {
                     printer.report(&format!("Generated the extra FBC for the bundle image \"{}\"", facts.csv));
                 }
                 (channel, builder.serve(catalog, &additions, &bundles, &index, &args.index_image)?)
@@ -144,7 +144,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
             bundle_image: args.bundle.clone(),
             items: vec![item],
             index_image: args.index_image.clone(),
-            migrated: matches!(index, Index::Migrated(_)),
+            migrated: matches!(index, IndexKind::Migrated(_)),
             content,
             settings: args.serve.settings(),
         };
@@ -153,12 +153,12 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     let Some(cluster) = cluster.filter(|_| !args.dry_run) else {
         return print(&plan.objects(&namespace), printer);
     };
-    let live = Live::new(printer, args.cluster.verbose);
+    let live = ClusterProgress::new(printer, args.cluster.verbose);
     let work = run::run(&cluster, &plan, &ledger, deadline, &live);
     session.work(&cluster, &ledger, args.serve.keep, &live, work)
 }
 
-pub(super) fn print(objects: &[serde_json::Value], printer: &mut Printer) -> Outcome {
+pub(super) fn print(objects: &[serde_json::Value], printer: &mut Printer) -> CommandResult {
     for object in objects {
         let document = fbc::yaml::document(fbc::json::Text::from(object).raw());
         printer.data().write_all(format!("---\n{document}").as_bytes())?;

@@ -6,13 +6,13 @@ use cluster::run::{self, Serving, UpgradePlan};
 use super::bundle::print;
 use super::extension_upgrade;
 use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
-use super::index::{CatalogBuilder, Index, Reader, generating, images_of};
-use super::olm::{ExtensionFlags, Olm, olm};
-use super::session::Session;
-use crate::exit::Outcome;
+use super::index::{CatalogBuilder, CatalogConsumer, IndexKind, generating, images_of};
+use super::olm::{ExtensionFlags, OlmChoice, olm};
+use super::session::RunSession;
+use crate::exit::CommandResult;
 use crate::images::{self, TlsFlags};
 use crate::limits;
-use crate::live::Live;
+use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
 /// Upgrade an operator on a cluster to another bundle
@@ -38,7 +38,7 @@ pub(super) struct BundleUpgradeArgs {
     pub(super) bundle: String,
     /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions, auto detects it from the cluster
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
-    olm: Olm,
+    olm: OlmChoice,
     /// Change a catalog that 'run bundle' did not create, even if other operators use it
     #[arg(long)]
     pub(super) shared_catalog: bool,
@@ -53,16 +53,16 @@ pub(super) struct BundleUpgradeArgs {
     pub(super) cluster: WorkFlags,
 }
 
-pub(super) fn run(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     upgrade(args, tls, printer).map_err(|failure| failure.context("Failed to run bundle upgrade"))
 }
 
-fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     args.serve.check(tls)?;
     let deadline = args.cluster.deadline();
-    let mut session = Session::start()?;
+    let mut session = RunSession::start()?;
     let cluster = session.connect(&args.cluster.cluster)?;
-    let live = Live::new(printer, args.cluster.verbose);
+    let live = ClusterProgress::new(printer, args.cluster.verbose);
     let is_v1 = args.olm.is_v1(&session, Some(&cluster), deadline, &live)?;
     drop(live);
     if is_v1 {
@@ -72,7 +72,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let images = images::open(tls, &args.serve.pull);
     let ledger = Ledger::default();
     let builder = CatalogBuilder {
-        reader: Reader::Pod,
+        reader: CatalogConsumer::Pod,
         flags: &args.serve,
         tls,
         images: &images,
@@ -82,7 +82,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     };
     let mut newest = builder.bundles(&[&args.bundle])?;
     let facts = newest.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
-    let live = Live::new(printer, args.cluster.verbose);
+    let live = ClusterProgress::new(printer, args.cluster.verbose);
     let installed = session.ask(run::find(&cluster, &facts.package, args.shared_catalog, deadline, &live))?;
     let index_image = installed.index_image.clone();
     let index = builder.index(&index_image, installed.migrated)?;
@@ -90,7 +90,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let mut items = installed.items.clone();
     items.push(args.serve.item(&args.bundle, &index_image));
     let content = match &index {
-        Index::Database(path) => builder.database(&index_image, path)?,
+        IndexKind::Database(path) => builder.database(&index_image, path)?,
         _ => {
             printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
             let catalog = builder.load(&index_image, &index)?;
@@ -107,7 +107,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         bundle_image: args.bundle.clone(),
         items,
         index_image,
-        migrated: matches!(index, Index::Migrated(_)),
+        migrated: matches!(index, IndexKind::Migrated(_)),
         content,
         settings: args.serve.settings(),
     };

@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use super::bundle::{BundleArgs, print};
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags};
-use super::index::{CatalogBuilder, Index, Reader, generating};
-use super::session::Session;
-use crate::exit::{Failure, Outcome};
+use super::index::{CatalogBuilder, CatalogConsumer, IndexKind, generating};
+use super::session::RunSession;
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::limits;
-use crate::live::Live;
+use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
 /// The result of a rehearsal.
@@ -141,7 +141,7 @@ fn kinds(objects: &[Value]) -> Vec<(String, String)> {
 
 impl ServeFlags {
     /// Refuses flags for the registry pod of OLM v0, and requires the catalog image of OLM v1.
-    pub(super) fn check_for_v1(&self) -> Outcome {
+    pub(super) fn check_for_v1(&self) -> CommandResult {
         let pod = [
             ("--service-account", !self.service_account.is_empty()),
             ("--pull-secret-name", !self.pull_secret_name.is_empty()),
@@ -167,10 +167,10 @@ pub(super) fn no_registry() -> Failure {
 pub(super) fn run(
     args: &BundleArgs,
     tls: &TlsFlags,
-    session: &mut Session,
+    session: &mut RunSession,
     cluster: Option<Cluster>,
     printer: &mut Printer,
-) -> Outcome {
+) -> CommandResult {
     let flags = &args.serve;
     flags.check_for_v1()?;
     if args.decompression_image != DECOMPRESSION_IMAGE {
@@ -183,7 +183,7 @@ pub(super) fn run(
     let images = images::open(tls, &flags.pull);
     let ignore_dependencies = args.more.ignore_dependencies;
     let builder = CatalogBuilder {
-        reader: Reader::Image { push: !args.dry_run, ignore_dependencies },
+        reader: CatalogConsumer::Image { push: !args.dry_run, ignore_dependencies },
         flags,
         tls,
         images: &images,
@@ -194,7 +194,7 @@ pub(super) fn run(
     let bundles = builder.bundles(&[&args.bundle])?;
     let Some(pulled) = bundles.first() else { return Err(Failure::message("no bundle was pulled")) };
     let facts = &pulled.facts;
-    let live = Live::new(printer, args.cluster.verbose);
+    let live = ClusterProgress::new(printer, args.cluster.verbose);
     let offer = match &cluster {
         Some(cluster) => session.ask(extension::offer(cluster, deadline, &live))?,
         // Assume the newest release.
@@ -241,7 +241,7 @@ pub(super) fn run(
     let index = builder.index(&args.index_image, false)?;
     builder.check_mode(&index)?;
     let image = match &index {
-        Index::Database(path) => return builder.database(&args.index_image, path).map(drop),
+        IndexKind::Database(path) => return builder.database(&args.index_image, path).map(drop),
         _ => {
             let catalog = builder.load(&args.index_image, &index)?;
             let additions =
@@ -275,7 +275,7 @@ pub(super) fn pushed(content: CatalogPodContent) -> Result<String, Failure> {
 }
 
 /// Fails with OLM's message if OLM v1 would refuse the changes to existing CRDs.
-pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcome {
+pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> CommandResult {
     let blocking = crd::refusals(there, objects);
     match blocking.is_empty() {
         true => Ok(()),

@@ -8,21 +8,21 @@ use super::bundle::print;
 use super::bundle_upgrade::BundleUpgradeArgs;
 use super::extension::{Rehearsal, definitions, definitions_are_safe, no_registry, pushed, read};
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX};
-use super::index::{CatalogBuilder, Index, Reader, generating, images_of};
-use super::session::Session;
-use crate::exit::{Failure, Outcome};
+use super::index::{CatalogBuilder, CatalogConsumer, IndexKind, generating, images_of};
+use super::session::RunSession;
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::limits;
-use crate::live::Live;
+use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
 pub(super) fn run(
     args: &BundleUpgradeArgs,
     tls: &TlsFlags,
-    session: &mut Session,
+    session: &mut RunSession,
     cluster: &Cluster,
     printer: &mut Printer,
-) -> Outcome {
+) -> CommandResult {
     args.serve.check_for_v1()?;
     if args.shared_catalog {
         return Err(Failure::usage("--shared-catalog requires --olm v0"));
@@ -32,7 +32,7 @@ pub(super) fn run(
     let ignore_dependencies = args.more.ignore_dependencies;
     let mut flags = args.serve.clone();
     let first = CatalogBuilder {
-        reader: Reader::Image { push: !args.dry_run, ignore_dependencies },
+        reader: CatalogConsumer::Image { push: !args.dry_run, ignore_dependencies },
         flags: &args.serve,
         tls,
         images: &images,
@@ -43,7 +43,7 @@ pub(super) fn run(
     let mut newest = first.bundles(&[&args.bundle])?;
     let Some(pulled) = newest.first() else { return Err(Failure::message("no bundle was pulled")) };
     let facts = pulled.facts.clone();
-    let live = Live::new(printer, args.cluster.verbose);
+    let live = ClusterProgress::new(printer, args.cluster.verbose);
     let offer = session.ask(extension::offer(cluster, deadline, &live))?;
     let found = session.ask(extension::find(cluster, &facts.package, deadline, &live))?;
     let rehearsal = Rehearsal {
@@ -66,7 +66,7 @@ pub(super) fn run(
     let index_image = if found.index_image.is_empty() { NO_INDEX } else { &found.index_image };
     let index = builder.index(index_image, false)?;
     builder.check_mode(&index)?;
-    if let Index::Database(path) = &index {
+    if let IndexKind::Database(path) = &index {
         return builder.database(index_image, path).map(drop);
     }
     let catalog = builder.load(index_image, &index)?;

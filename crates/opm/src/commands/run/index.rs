@@ -17,7 +17,7 @@ use source::{CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, LoadedCatalog, Name
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
 use crate::commands::build::Programs;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -28,7 +28,7 @@ use documents::{as_written, printed, shown, write_catalog};
 const DATABASE: &str = "/database/index.db";
 
 /// The kind of an index image.
-pub(super) enum Index {
+pub(super) enum IndexKind {
     /// No index image.
     None,
     /// A file-based catalog at this path, and the program of the image.
@@ -63,7 +63,7 @@ impl Program {
 
 /// The consumer of the catalog of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(super) enum CatalogConsumer {
     /// A pod that serves it to OLM v0.
     Pod,
     /// OLM v1, which reads an image that holds only the catalog.
@@ -77,7 +77,7 @@ pub(super) enum Reader {
 
 /// Builds the catalog of a run.
 pub(super) struct CatalogBuilder<'a> {
-    pub(super) reader: Reader,
+    pub(super) reader: CatalogConsumer,
     pub(super) flags: &'a ServeFlags,
     pub(super) tls: &'a TlsFlags,
     pub(super) images: &'a Images,
@@ -140,18 +140,18 @@ impl CatalogBuilder<'_> {
     /// Returns an image reference with digest that the consumer of the catalog accepts.
     fn pinned(&self, image: String) -> String {
         let parsed = match self.reader {
-            Reader::Pod => return image,
+            CatalogConsumer::Pod => return image,
             // OLM v1 rejects references with both a tag and a digest.
-            Reader::Image { .. } => Reference::parse(&image).ok(),
+            CatalogConsumer::Image { .. } => Reference::parse(&image).ok(),
         };
         let short = parsed.and_then(|parsed| Some(parsed.with_digest(*parsed.digest()?).to_string()));
         short.unwrap_or(image)
     }
 
     /// Determines the kind of an index image from its labels.
-    pub(super) fn index(&self, image: &str, migrated_before: bool) -> Result<Index, Failure> {
+    pub(super) fn index(&self, image: &str, migrated_before: bool) -> Result<IndexKind, Failure> {
         if image == NO_INDEX {
-            return Ok(Index::None);
+            return Ok(IndexKind::None);
         }
         let config = self.images.config(image)?;
         let (labels, program) = (config.labels(), Program::of(&config));
@@ -160,7 +160,7 @@ impl CatalogBuilder<'_> {
             path.map_or(default, String::as_str).to_owned()
         };
         if labels.contains_key(CONFIGS_LABEL) {
-            return Ok(Index::Catalog(path(CONFIGS_LABEL, CONFIGS), program));
+            return Ok(IndexKind::Catalog(path(CONFIGS_LABEL, CONFIGS), program));
         }
         self.printer.warning(&format!(
             "{image} is a SQLite index image. SQLite based index images are being deprecated and will be removed in \
@@ -169,19 +169,19 @@ impl CatalogBuilder<'_> {
         let default = if migrated_before { Database::Migrate } else { Database::Pod };
         let path = path(DATABASE_LABEL, DATABASE);
         match self.flags.sqlite.unwrap_or(default) {
-            Database::Migrate => Ok(Index::Migrated(path)),
+            Database::Migrate => Ok(IndexKind::Migrated(path)),
             Database::Pod if source::is_index_from_scratch(&config) => Err(Failure::message(format!(
                 "{image} has no shell, but the pod needs one to add the bundle to the database\n  help: use --sqlite \
                  migrate, which serves the content as a file-based catalog"
             ))),
-            Database::Pod => Ok(Index::Database(path)),
+            Database::Pod => Ok(IndexKind::Database(path)),
         }
     }
 
     /// Refuses flags that apply only to database indexes.
-    pub(super) fn check_mode(&self, index: &Index) -> Outcome {
+    pub(super) fn check_mode(&self, index: &IndexKind) -> CommandResult {
         match index {
-            Index::Database(_) => Ok(()),
+            IndexKind::Database(_) => Ok(()),
             _ if self.flags.mode.is_empty() => Ok(()),
             _ => Err(Failure::message(
                 "specifying the bundle add mode is not supported for File-Based Catalog bundles and index images",
@@ -205,11 +205,11 @@ impl CatalogBuilder<'_> {
     }
 
     /// Loads the catalog of an index image.
-    pub(super) fn load(&self, image: &str, index: &Index) -> Result<Fbc, Failure> {
+    pub(super) fn load(&self, image: &str, index: &IndexKind) -> Result<Fbc, Failure> {
         let mut fbc = Fbc::default();
         let path = match index {
-            Index::None => return Ok(fbc),
-            Index::Catalog(path, _) | Index::Database(path) | Index::Migrated(path) => path,
+            IndexKind::None => return Ok(fbc),
+            IndexKind::Catalog(path, _) | IndexKind::Database(path) | IndexKind::Migrated(path) => path,
         };
         let options = source::SourceOptions {
             keep_text: true,
@@ -218,7 +218,7 @@ impl CatalogBuilder<'_> {
         let named = |error: String| Failure::message(format!("index image {image:?}: {error}"));
         let fetched = self.images.fetch_one(image)?;
         let place = self.images.index(&fetched.image, path)?.path;
-        if !matches!(index, Index::Catalog(..)) {
+        if !matches!(index, IndexKind::Catalog(..)) {
             source::load_database(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
             return Ok(fbc);
         }
@@ -237,7 +237,7 @@ impl CatalogBuilder<'_> {
         mut catalog: Fbc,
         additions: &Additions,
         bundles: &[Pulled],
-        index: &Index,
+        index: &IndexKind,
         index_image: &str,
     ) -> Result<CatalogPodContent, Failure> {
         let documents = self.documents(&mut catalog, additions, bundles)?;
@@ -245,9 +245,9 @@ impl CatalogBuilder<'_> {
         if let Some(name) = &self.flags.registry {
             write_catalog(&documents, scratch.path())?;
             self.check(scratch.path(), documents.len())?;
-            let push = !matches!(self.reader, Reader::Image { push: false, .. });
+            let push = !matches!(self.reader, CatalogConsumer::Image { push: false, .. });
             let base = self.flags.registry_base.as_deref();
-            let how = commands::build::PushOptions { base, programs: self.programs()?, push };
+            let how = commands::build::BuildPushOptions { base, programs: self.programs()?, push };
             let image =
                 commands::build::push_catalog(scratch.path(), name, how, self.tls, &self.flags.pull, self.printer)?;
             if push {
@@ -266,14 +266,14 @@ impl CatalogBuilder<'_> {
         }
         self.check(scratch.path(), count)?;
         let (image, program) = match index {
-            Index::Catalog(_, Program::Opm(program)) => (index_image.to_owned(), Some(program.clone())),
-            Index::Catalog(_, Program::Nothing) => {
+            IndexKind::Catalog(_, Program::Opm(program)) => (index_image.to_owned(), Some(program.clone())),
+            IndexKind::Catalog(_, Program::Nothing) => {
                 self.printer.report(&format!("{index_image} has no program; {NO_INDEX} serves its catalog"));
                 (self.default_image(), None)
             }
-            Index::Catalog(_, Program::Other) | Index::Database(_) => (index_image.to_owned(), None),
+            IndexKind::Catalog(_, Program::Other) | IndexKind::Database(_) => (index_image.to_owned(), None),
             // The program in a database image can be too old to serve a file-based catalog.
-            Index::Migrated(_) | Index::None => (self.default_image(), None),
+            IndexKind::Migrated(_) | IndexKind::None => (self.default_image(), None),
         };
         let decompression_image = self.decompression_image.to_owned();
         Ok(CatalogPodContent::ConfigMaps { image, program, decompression_image, parts })
@@ -282,7 +282,7 @@ impl CatalogBuilder<'_> {
     /// Returns the platform and the program of the pushed image: a pod runs it, OLM v1 only reads its content.
     fn programs(&self) -> Result<Programs, Failure> {
         let platform = self.flags.pull.platform.clone();
-        if self.reader != Reader::Pod {
+        if self.reader != CatalogConsumer::Pod {
             return Ok(vec![(platform.unwrap_or_else(commands::build::data_platform), None)]);
         }
         let platform = platform.unwrap_or_else(Platform::host);
@@ -359,7 +359,7 @@ impl CatalogBuilder<'_> {
                 .map_err(|error| Failure::message(format!("load bundle: {error}")))?;
             rendered.warnings.iter().for_each(|warning| self.printer.warning(warning));
             let json = match self.reader {
-                Reader::Image { ignore_dependencies: true, .. } => {
+                CatalogConsumer::Image { ignore_dependencies: true, .. } => {
                     edit::run_bundle::without_dependencies(&rendered.json)
                         .map_err(|refusal| Failure::message(refusal.message))?
                 }
@@ -376,7 +376,7 @@ impl CatalogBuilder<'_> {
     }
 
     /// Checks a catalog by loading it like the server.
-    fn check(&self, directory: &Path, count: usize) -> Outcome {
+    fn check(&self, directory: &Path, count: usize) -> CommandResult {
         let options = source::SourceOptions::catalogs(self.limits.clone(), self.images);
         let found = NamedSource::Catalog(directory.to_path_buf());
         let LoadedCatalog { fbc, checked } =

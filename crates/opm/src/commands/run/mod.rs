@@ -11,7 +11,7 @@ pub(crate) mod session;
 
 use clap::Subcommand;
 
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -31,7 +31,7 @@ enum RunCommand {
     BundleUpgrade(Box<bundle_upgrade::BundleUpgradeArgs>),
 }
 
-pub(crate) fn run(args: &RunArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RunArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     match &args.command {
         RunCommand::Bundle(args) => bundle::run(args, tls, printer),
         RunCommand::BundleUpgrade(args) => bundle_upgrade::run(args, tls, printer),

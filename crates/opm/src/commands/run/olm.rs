@@ -7,37 +7,37 @@ use cluster::extension::{self, InstallerAccount, OlmFeatures};
 use cluster::{Cluster, Watcher};
 use serde_json::Value;
 
-use super::session::Session;
+use super::session::RunSession;
 use crate::choice::choice;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// The generation of OLM to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Olm {
+pub(crate) enum OlmChoice {
     V0,
     V1,
     /// The generation installed on the cluster.
     Auto,
 }
 
-pub(crate) fn olm() -> impl TypedValueParser<Value = Olm> {
-    choice([("v0", Olm::V0), ("v1", Olm::V1), ("auto", Olm::Auto)])
+pub(crate) fn olm() -> impl TypedValueParser<Value = OlmChoice> {
+    choice([("v0", OlmChoice::V0), ("v1", OlmChoice::V1), ("auto", OlmChoice::Auto)])
 }
 
-impl Olm {
+impl OlmChoice {
     /// Returns whether to use OLM v1; for `auto`, queries the cluster.
     pub(crate) fn is_v1(
         self,
-        session: &Session,
+        session: &RunSession,
         cluster: Option<&Cluster>,
         deadline: Instant,
         watcher: &dyn Watcher,
     ) -> Result<bool, Failure> {
         let cluster = match (self, cluster) {
-            (Olm::V0, _) => return Ok(false),
-            (Olm::V1, _) => return Ok(true),
-            (Olm::Auto, None) => return Err(Failure::usage("--olm auto requires a cluster: use v0 or v1")),
-            (Olm::Auto, Some(cluster)) => cluster,
+            (OlmChoice::V0, _) => return Ok(false),
+            (OlmChoice::V1, _) => return Ok(true),
+            (OlmChoice::Auto, None) => return Err(Failure::usage("--olm auto requires a cluster: use v0 or v1")),
+            (OlmChoice::Auto, Some(cluster)) => cluster,
         };
         let there = session.ask(extension::generations(cluster, deadline, watcher))?;
         match (there.v0, there.v1) {
@@ -90,7 +90,7 @@ pub(super) struct InstallFlags {
     pub(super) adopt_crds: bool,
 }
 
-fn refuse(flags: &[(&str, bool)], olm: &str) -> Outcome {
+fn refuse(flags: &[(&str, bool)], olm: &str) -> CommandResult {
     match flags.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(Failure::usage(format!("{flag} requires --olm {olm}"))),
         None => Ok(()),
@@ -99,7 +99,7 @@ fn refuse(flags: &[(&str, bool)], olm: &str) -> Outcome {
 
 impl ExtensionFlags {
     /// Refuses flags that OLM v0 does not support.
-    pub(super) fn refuse_for_v0(&self) -> Outcome {
+    pub(super) fn refuse_for_v0(&self) -> CommandResult {
         let given =
             [("--ignore-dependencies", self.ignore_dependencies), ("--ignore-crd-safety", self.ignore_crd_safety)];
         refuse(&given, "v1")
@@ -108,7 +108,7 @@ impl ExtensionFlags {
 
 impl InstallFlags {
     /// Refuses flags that OLM v0 does not support.
-    pub(super) fn refuse_for_v0(&self) -> Outcome {
+    pub(super) fn refuse_for_v0(&self) -> CommandResult {
         let given = [
             ("--name", self.name.is_some()),
             ("--create-namespace", self.create_namespace),

@@ -19,7 +19,7 @@ use crate::runtime::{self, EndSignals};
 const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A runtime with its signal listener.
-pub(crate) struct Session {
+pub(crate) struct RunSession {
     runtime: Runtime,
     signals: watch::Receiver<i32>,
     /// Whether the cluster can have objects to roll back.
@@ -29,8 +29,8 @@ pub(crate) struct Session {
 /// The result of work on a cluster.
 type Done<T> = Result<T, Failure>;
 
-impl Session {
-    pub(crate) fn start() -> Result<Session, Failure> {
+impl RunSession {
+    pub(crate) fn start() -> Result<RunSession, Failure> {
         // The session handles signals itself, from the start.
         interrupt::hand_over_signals();
         let runtime = runtime::start()?;
@@ -51,7 +51,7 @@ impl Session {
             });
             Ok::<(), std::io::Error>(())
         })?;
-        Ok(Session { runtime, signals, on_cluster })
+        Ok(RunSession { runtime, signals, on_cluster })
     }
 
     /// Creates a client for a cluster, without sending a request.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::interrupt::Unfinished;
 use crate::tree;
 
@@ -19,7 +19,7 @@ pub(super) const MARK: &str = "-/site.json";
 const NAMED: usize = 10;
 
 /// Checks that a directory with a marker contains only files that this command wrote, because it will be replaced.
-fn check_own(target: &Path) -> Outcome {
+fn check_own(target: &Path) -> CommandResult {
     let mark = target.join(MARK);
     let text = fs::read(&mark).map_err(|error| in_path(&mark, &error))?;
     let mark: Value = serde_json::from_slice(&text).unwrap_or_default();

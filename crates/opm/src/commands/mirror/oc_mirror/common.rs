@@ -7,7 +7,7 @@ use source::RegistrySettings;
 
 use crate::choice::InvalidValue;
 use crate::commands::mirror::flags::MoveFlags;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 
 /// Common flags
@@ -51,7 +51,7 @@ fn delay(text: &str) -> Result<Duration, InvalidValue> {
 
 impl Common {
     /// Refuses oc-mirror v1.
-    pub(super) fn check(&self) -> Outcome {
+    pub(super) fn check(&self) -> CommandResult {
         match self.v2 {
             true => Ok(()),
             false => Err(Failure::message("only oc-mirror v2 is supported: add --v2")),

@@ -12,9 +12,9 @@ use mirror::request::{MirrorRequest, SetRequest};
 use mirror::selection::MirrorSelection;
 use mirror::set::write_whole;
 
-use super::{ChoiceFlags, Common, Place, disk, place};
+use super::{ChoiceFlags, Common, OcDestination, disk, place};
 use crate::commands::mirror::flags::{invalid, target, unresolved};
-use crate::exit::{Failure, Outcome, in_path};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 
@@ -49,9 +49,9 @@ pub(super) struct DeleteArgs {
     common: Common,
 }
 
-pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> CommandResult {
     args.common.check()?;
-    let Place::Registry(registry) = place(&args.registry)? else {
+    let OcDestination::Registry(registry) = place(&args.registry)? else {
         return Err(Failure::message("expected docker://REGISTRY[/PATH]"));
     };
     let target = target(&registry, None)?;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> Outcome {
     }
 }
 
-fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer) -> Outcome {
+fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer) -> CommandResult {
     let (tls, moving) = args.common.source_side();
     let file = args.config.clone().unwrap_or_default();
     let workspace = disk(args.workspace.as_deref().unwrap_or_default())?;
@@ -92,7 +92,7 @@ fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer
     Ok(())
 }
 
-fn remove(args: &DeleteArgs, file: &PathBuf, target: &MirrorDestination, printer: &mut Printer) -> Outcome {
+fn remove(args: &DeleteArgs, file: &PathBuf, target: &MirrorDestination, printer: &mut Printer) -> CommandResult {
     let (tls, moving) = args.common.destination_side();
     let about = std::fs::metadata(file).map_err(|error| in_path(file, &error))?;
     if about.len() > listed::LIMIT {

@@ -9,7 +9,7 @@ use fbc::blob::TextBuffer;
 use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, Fbc, FileId, Format, property};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 pub(super) fn shown(blob: &Blob) -> String {
     match (&*blob.package, &*blob.name) {
@@ -71,7 +71,7 @@ fn changed() -> Failure {
 }
 
 /// Writes documents to a catalog directory, one file per language.
-pub(super) fn write_catalog(documents: &[CatalogDocument], directory: &Path) -> Outcome {
+pub(super) fn write_catalog(documents: &[CatalogDocument], directory: &Path) -> CommandResult {
     for (language, name) in [(Language::Yaml, "catalog.yaml"), (Language::Json, "catalog.json")] {
         let mut text = Vec::new();
         for document in documents.iter().filter(|document| document.language == language) {
