@@ -30,10 +30,10 @@ pub mod volume;
 pub mod yaml;
 
 /// A target: its name, and the function that runs it with one input.
-pub type Target = (&'static str, fn(&[u8]));
+pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: &[Target] = &[
+pub const TARGETS: &[FuzzTarget] = &[
     ("auth_file", auth_file::run),
     ("cache", cache::run),
     ("challenge", challenge::run),

@@ -75,7 +75,7 @@ const BUNDLES_JOB: Job = Job {
 
 /// Options of a run.
 #[derive(Default)]
-struct Options {
+struct BenchOptions {
     /// Fewer runs, and less data if it is generated.
     quick: bool,
     /// Write the table to the README.
@@ -92,9 +92,9 @@ struct Options {
     mirror: bool,
 }
 
-impl Options {
-    fn parse(words: &[String]) -> Result<Options> {
-        let mut options = Options::default();
+impl BenchOptions {
+    fn parse(words: &[String]) -> Result<BenchOptions> {
+        let mut options = BenchOptions::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -118,7 +118,7 @@ impl Options {
 
 /// Measures, prints a table and, with `--write`, puts it into the README.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
-    let options = Options::parse(options)?;
+    let options = BenchOptions::parse(options)?;
     let target = workspace.target_directory()?;
     let binary = match &options.binary {
         Some(binary) => binary.canonicalize().with_context(|| format!("no program {}", binary.display()))?,
@@ -243,7 +243,8 @@ mod tests {
 
     #[test]
     fn options_are_understood_or_refused() {
-        let parse = |words: &[&str]| Options::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let parse =
+            |words: &[&str]| BenchOptions::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let options = parse(&["--quick", "--binary", "x"]).unwrap();
         assert!(options.quick && !options.write && options.binary.is_some());
         assert!(parse(&["--binary"]).is_err() && parse(&["--slow"]).is_err());

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::tools;
 use crate::workspace::{self, Workspace, cargo, output};
 use cross::Program;
-use target::Target;
+use target::BuildTarget;
 
 /// The inputs that all targets of a release share.
 struct Dist<'a> {
@@ -49,7 +49,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         match option.as_str() {
             "--profile" => profile = value()?,
             "--target" => {
-                let target = Target::find(&value()?)?;
+                let target = BuildTarget::find(&value()?)?;
                 ensure!(!targets.contains(&target), "--target {} is given twice", target.triple);
                 targets.push(target);
             }
@@ -58,7 +58,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         }
     }
     if targets.is_empty() {
-        targets.push(Target::find(&host)?);
+        targets.push(BuildTarget::find(&host)?);
     }
     // The order of the arguments must not change the image.
     targets.sort_by_key(|target| target.triple);
@@ -95,7 +95,7 @@ impl Dist<'_> {
     /// Builds the program for a target, checks it, runs it and copies it to its place.
     ///
     /// The flags apply to a named target only, so neither build scripts nor other builds see them.
-    fn build(&self, target: Target) -> Result<Program> {
+    fn build(&self, target: BuildTarget) -> Result<Program> {
         let emulated = target.triple != self.host;
         if emulated {
             tools::ensure(target.tools)?;
@@ -145,7 +145,7 @@ impl Dist<'_> {
     }
 
     /// Returns the path of an artifact for a target.
-    fn artifact(&self, target: &Target, extension: &str) -> PathBuf {
+    fn artifact(&self, target: &BuildTarget, extension: &str) -> PathBuf {
         self.place.join(format!("opm-{}-{}{extension}", self.version, target.triple))
     }
 }

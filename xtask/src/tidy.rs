@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::workspace::Workspace;
 use arrows::arrows;
 use named::named;
-use source::{Kind, kind, links, source};
+use source::{FileKind, kind, links, source};
 
 /// The problems found.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         let text = fs::read_to_string(&full).with_context(|| format!("reading {}", path.display()))?;
         let name = path.to_string_lossy().replace('\\', "/");
         source(&name, kind, &text, &mut findings);
-        if kind == Kind::Markdown {
+        if kind == FileKind::Markdown {
             links(&name, &full, &text, &mut findings);
         }
     }

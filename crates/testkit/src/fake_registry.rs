@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::requests::{Head, listen};
+use crate::requests::{RecordedRequest, listen};
 
 /// A fault of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum ResponseFault {
     /// Nothing.
     None,
     /// The connection is closed before the response.
@@ -77,7 +77,7 @@ impl FakeResponse {
     }
 }
 
-type Rule = dyn Fn(&FakeRequest) -> (Fault, Option<FakeResponse>) + Send + Sync;
+type Rule = dyn Fn(&FakeRequest) -> (ResponseFault, Option<FakeResponse>) + Send + Sync;
 
 /// Serves content over HTTP, with faults injected by a rule.
 pub struct FakeRegistry {
@@ -89,7 +89,9 @@ pub struct FakeRegistry {
 impl FakeRegistry {
     /// Starts a server on a free port; `rule` decides about each request. Its responses take precedence over the
     /// content.
-    pub fn start(rule: impl Fn(&FakeRequest) -> (Fault, Option<FakeResponse>) + Send + Sync + 'static) -> FakeRegistry {
+    pub fn start(
+        rule: impl Fn(&FakeRequest) -> (ResponseFault, Option<FakeResponse>) + Send + Sync + 'static,
+    ) -> FakeRegistry {
         let content: Arc<Mutex<HashMap<String, FakeResponse>>> = Arc::default();
         let log: Arc<Mutex<Vec<FakeRequest>>> = Arc::default();
         let (shared, noted) = (Arc::clone(&content), Arc::clone(&log));
@@ -142,26 +144,26 @@ fn serve(
         }
         let mut length = response.body.len();
         match fault {
-            Fault::None | Fault::Drip(_) => {}
-            Fault::Reset => return stream.shutdown(Shutdown::Both),
-            Fault::TooMany(seconds) => {
+            ResponseFault::None | ResponseFault::Drip(_) => {}
+            ResponseFault::Reset => return stream.shutdown(Shutdown::Both),
+            ResponseFault::TooMany(seconds) => {
                 response = FakeResponse::status(429).header("Retry-After", &seconds.to_string());
                 length = 0;
             }
-            Fault::Status(status) => {
+            ResponseFault::Status(status) => {
                 response = FakeResponse::status(status);
                 length = 0;
             }
-            Fault::Truncated => {
+            ResponseFault::Truncated => {
                 let half = length / 2;
                 response.body.truncate(half);
             }
-            Fault::Wrong => response.body.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1)),
-            Fault::Redirect => {
+            ResponseFault::Wrong => response.body.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1)),
+            ResponseFault::Redirect => {
                 response = FakeResponse::status(307).header("Location", &request.path);
                 length = 0;
             }
-            Fault::Silence(time) => thread::sleep(time),
+            ResponseFault::Silence(time) => thread::sleep(time),
         }
         let mut head = format!("HTTP/1.1 {} x\r\nContent-Length: {length}\r\n", response.status);
         for (name, value) in &response.headers {
@@ -169,7 +171,7 @@ fn serve(
         }
         head += "\r\n";
         let mut message = head.into_bytes();
-        if let Fault::Drip(pause) = fault {
+        if let ResponseFault::Drip(pause) = fault {
             stream.write_all(&message)?;
             for byte in &response.body {
                 stream.write_all(&[*byte])?;
@@ -181,7 +183,7 @@ fn serve(
             message.extend_from_slice(&response.body);
         }
         stream.write_all(&message)?;
-        if fault == Fault::Truncated {
+        if fault == ResponseFault::Truncated {
             return stream.shutdown(Shutdown::Both);
         }
     }
@@ -189,7 +191,7 @@ fn serve(
 }
 
 fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<FakeRequest>> {
-    let Some(head) = Head::read(reader)? else { return Ok(None) };
+    let Some(head) = RecordedRequest::read(reader)? else { return Ok(None) };
     let mut body = vec![0; usize::try_from(head.length()).unwrap_or_default()];
     reader.read_exact(&mut body)?;
     Ok(Some(FakeRequest { method: head.method, path: head.path, headers: head.headers, body }))

@@ -25,7 +25,7 @@ mod running;
 pub use browser::{Browser, Setup, Tab};
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
-pub use fake_registry::{FakeRegistry, FakeRequest, FakeResponse, Fault};
+pub use fake_registry::{FakeRegistry, FakeRequest, FakeResponse, ResponseFault};
 pub use growth::assert_linear;
 #[cfg(feature = "kube")]
 pub use kube_api::{KubeApi, OLM_CRDS, Trial, User, mirror_set_crds};

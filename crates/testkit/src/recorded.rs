@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// A recorded case.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    steps: Vec<Step>,
+    steps: Vec<RecordedCommand>,
     directories: Vec<String>,
     /// Each as link and target.
     links: Vec<(String, String)>,
@@ -25,7 +25,7 @@ pub struct Recorded {
 
 /// A command and what must come out.
 #[derive(Debug, Default)]
-struct Step {
+struct RecordedCommand {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     stdin: Option<String>,
@@ -103,7 +103,7 @@ impl Recorded {
                 if words.next().as_deref() != Some("opm") {
                     return Err("only opm is run".into());
                 }
-                self.steps.push(Step { arguments: words.collect(), ..Step::default() });
+                self.steps.push(RecordedCommand { arguments: words.collect(), ..RecordedCommand::default() });
                 return Ok(());
             }
             "mkdir" => {
@@ -246,7 +246,7 @@ impl Place {
     }
 }
 
-impl Step {
+impl RecordedCommand {
     fn run(&self, opm: &Path, place: &Place) -> Output {
         let mut command = Command::new(opm);
         // A port of the test's own; a case that needs two names two.

@@ -11,7 +11,7 @@ const LINE_LENGTH: u64 = 64 << 10;
 
 /// A request without its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct RecordedRequest {
     /// The method.
     pub method: String,
     /// The path with its query.
@@ -20,12 +20,12 @@ pub struct Head {
     pub headers: HashMap<String, String>,
 }
 
-impl Head {
+impl RecordedRequest {
     /// Reads the next request of a connection; `None` at its end.
     ///
     /// # Errors
     /// Fails when the connection breaks or a line is not terminated.
-    pub fn read(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
+    pub fn read(reader: &mut impl BufRead) -> io::Result<Option<RecordedRequest>> {
         let line = line(reader)?;
         let mut words = line.split_whitespace();
         let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
@@ -34,7 +34,7 @@ impl Head {
         while let Some((name, value)) = self::line(reader)?.trim_end().split_once(':') {
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        Ok(Some(Head { method, path, headers }))
+        Ok(Some(RecordedRequest { method, path, headers }))
     }
 
     /// Returns the length of the body.
@@ -87,16 +87,16 @@ mod tests {
         let text =
             "GET /v2/a?b HTTP/1.1\r\nRange: bytes=7-\r\nX:y\r\n\r\nPUT /c HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
         let mut reader = text.as_bytes();
-        let first = Head::read(&mut reader).unwrap().unwrap();
+        let first = RecordedRequest::read(&mut reader).unwrap().unwrap();
         assert_eq!(
             (first.method.as_str(), first.path.as_str(), first.start(), first.length()),
             ("GET", "/v2/a?b", Some(7), 0)
         );
         assert_eq!(first.headers["x"], "y");
-        let second = Head::read(&mut reader).unwrap().unwrap();
+        let second = RecordedRequest::read(&mut reader).unwrap().unwrap();
         assert_eq!((second.method.as_str(), second.start(), second.length()), ("PUT", None, 5));
         assert_eq!(reader, b"hello");
-        assert_eq!(Head::read(&mut &b""[..]).unwrap(), None);
-        assert!(Head::read(&mut "x".repeat(1 << 20).as_bytes()).is_err());
+        assert_eq!(RecordedRequest::read(&mut &b""[..]).unwrap(), None);
+        assert!(RecordedRequest::read(&mut "x".repeat(1 << 20).as_bytes()).is_err());
     }
 }

@@ -7,13 +7,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::target::Target;
+use super::target::BuildTarget;
 use crate::tools;
 use crate::workspace::{Workspace, output};
 
 /// A built program.
 pub(super) struct Program {
-    pub(super) target: Target,
+    pub(super) target: BuildTarget,
     pub(super) file: PathBuf,
     /// Whether this machine runs it only with an emulator.
     pub(super) emulated: bool,
@@ -43,7 +43,7 @@ impl Program {
 ///
 /// rustc links static programs of some targets to a fixed address. For these, the linker is a script that replaces the
 /// options. It always has the same name, so that cargo sees no change.
-pub(super) fn linker(target: &Target, host: &str, directory: &Path) -> Result<Option<PathBuf>> {
+pub(super) fn linker(target: &BuildTarget, host: &str, directory: &Path) -> Result<Option<PathBuf>> {
     let compiler = if target.triple == host { "cc" } else { target.compiler };
     if target.rustc_links {
         return Ok((target.triple != host).then(|| compiler.into()));
@@ -64,7 +64,7 @@ pub(super) fn linker(target: &Target, host: &str, directory: &Path) -> Result<Op
 }
 
 /// Returns options that link with the compiler's lld where rustc's default is another linker.
-pub(super) fn lld(target: &Target, host: &str) -> Result<Vec<String>> {
+pub(super) fn lld(target: &BuildTarget, host: &str) -> Result<Vec<String>> {
     if target.rustc_links {
         return Ok(Vec::new());
     }

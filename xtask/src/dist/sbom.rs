@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Dist;
-use super::target::Target;
+use super::target::BuildTarget;
 use crate::workspace::{cargo, output};
 
 /// Writes the crates that the program contains, with their licences and the checksums from the lock file.
-pub(super) fn write(dist: &Dist<'_>, target: &Target) -> Result<PathBuf> {
+pub(super) fn write(dist: &Dist<'_>, target: &BuildTarget) -> Result<PathBuf> {
     let linked = linked(dist, target)?;
     let lock = fs::read_to_string(dist.workspace.root.join("Cargo.lock")).context("reading Cargo.lock")?;
     let metadata = dist.workspace.metadata(true)?;
@@ -43,7 +43,7 @@ pub(super) fn write(dist: &Dist<'_>, target: &Target) -> Result<PathBuf> {
 }
 
 /// Returns the names and versions of the crates in the program, without those that only build scripts or macros use.
-fn linked(dist: &Dist<'_>, target: &Target) -> Result<BTreeSet<(String, String)>> {
+fn linked(dist: &Dist<'_>, target: &BuildTarget) -> Result<BTreeSet<(String, String)>> {
     let mut tree = cargo();
     tree.current_dir(&dist.workspace.root);
     tree.args(["tree", "--package", "opm", "--edges", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe"]);

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::target::Target;
+use super::target::BuildTarget;
 use super::{empty, remove};
 use crate::debian::PrivateApt;
 use crate::kube::cache;
@@ -23,7 +23,7 @@ const SUITES: [&str; 4] = ["oldstable-backports", "stable-backports", "testing",
 const RUSTUP_TIMEOUT: &str = "300";
 
 /// Returns the sysroot to compile with, or none if the compiler's own has the library.
-pub(super) fn ensure(target: &Target, host: &str) -> Result<Option<PathBuf>> {
+pub(super) fn ensure(target: &BuildTarget, host: &str) -> Result<Option<PathBuf>> {
     if is_installed(target)? || install(target)? {
         return Ok(None);
     }
@@ -51,7 +51,7 @@ pub(super) fn ensure(target: &Target, host: &str) -> Result<Option<PathBuf>> {
 }
 
 /// Returns whether the compiler has the library for a target.
-fn is_installed(target: &Target) -> Result<bool> {
+fn is_installed(target: &BuildTarget) -> Result<bool> {
     let directory = output(Command::new("rustc").args(["--print", "target-libdir", "--target", target.triple]))?;
     let Ok(files) = fs::read_dir(directory.trim()) else { return Ok(false) };
     let mut names = files.filter_map(|file| Some(file.ok()?.file_name()));
@@ -59,7 +59,7 @@ fn is_installed(target: &Target) -> Result<bool> {
 }
 
 /// Installs the prebuilt library with rustup; returns whether that worked.
-fn install(target: &Target) -> Result<bool> {
+fn install(target: &BuildTarget) -> Result<bool> {
     if tools::find("rustup").is_none() {
         return Ok(false);
     }
@@ -115,7 +115,7 @@ fn of_version<'a>(listed: &'a str, version: &str) -> Option<&'a str> {
 }
 
 /// Builds the library, and returns a sysroot with it.
-fn build(library: &Path, tree: &Path, target: &Target, host: &str) -> Result<PathBuf> {
+fn build(library: &Path, tree: &Path, target: &BuildTarget, host: &str) -> Result<PathBuf> {
     let built = tree.join("target");
     let flags = [
         // Programs must not see the crates that the library depends on.

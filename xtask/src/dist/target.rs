@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// A target, and its names in other tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct BuildTarget {
     /// The name in rustc.
     pub(super) triple: &'static str,
     /// The architecture as `opm version` prints it.
@@ -27,8 +27,8 @@ pub(super) struct Target {
     pub(super) rustc_links: bool,
 }
 
-const TARGETS: &[Target] = &[
-    Target {
+const TARGETS: &[BuildTarget] = &[
+    BuildTarget {
         triple: "x86_64-unknown-linux-gnu",
         architecture: "x86_64",
         debian: "amd64",
@@ -42,7 +42,7 @@ const TARGETS: &[Target] = &[
         emulator: "qemu-x86_64",
         rustc_links: true,
     },
-    Target {
+    BuildTarget {
         triple: "aarch64-unknown-linux-gnu",
         architecture: "aarch64",
         debian: "arm64",
@@ -58,9 +58,9 @@ const TARGETS: &[Target] = &[
     },
 ];
 
-impl Target {
+impl BuildTarget {
     /// Finds a target by its name in rustc.
-    pub(super) fn find(triple: &str) -> Result<Target> {
+    pub(super) fn find(triple: &str) -> Result<BuildTarget> {
         if let Some(target) = TARGETS.iter().find(|target| target.triple == triple) {
             return Ok(*target);
         }
@@ -141,7 +141,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("opm-xtask-elf-{}", std::process::id()));
         let outcome = |target: &str, bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
-            let outcome = Target::find(target).unwrap().check(&path);
+            let outcome = BuildTarget::find(target).unwrap().check(&path);
             fs::remove_file(&path).unwrap();
             outcome.map_or_else(|error| error.to_string(), |()| String::new())
         };
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn other_targets_are_rejected_with_the_supported_ones() {
-        let error = Target::find("riscv64gc-unknown-linux-gnu").unwrap_err().to_string();
+        let error = BuildTarget::find("riscv64gc-unknown-linux-gnu").unwrap_err().to_string();
         assert_eq!(
             error,
             "releases are not built for riscv64gc-unknown-linux-gnu; \

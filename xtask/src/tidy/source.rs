@@ -20,7 +20,7 @@ const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const UNCHECKED: &str = concat!("un", "safe");
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Rust,
     Markdown,
     /// Settings and scripts.
@@ -28,22 +28,22 @@ pub(super) enum Kind {
 }
 
 /// Returns the kind of a source file; data such as fixtures is none.
-pub(super) fn kind(path: &Path) -> Option<Kind> {
+pub(super) fn kind(path: &Path) -> Option<FileKind> {
     let data = ["fixtures", "examples", "fuzz/seeds", "fuzz/dictionaries"];
     if data.iter().any(|directory| path.starts_with(directory)) {
         return None;
     }
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("rs") => Some(Kind::Rust),
-        Some("md") => Some(Kind::Markdown),
-        Some("toml" | "sh") => Some(Kind::Other),
-        None if path.file_name().is_some_and(|name| name == "run") => Some(Kind::Other),
+        Some("rs") => Some(FileKind::Rust),
+        Some("md") => Some(FileKind::Markdown),
+        Some("toml" | "sh") => Some(FileKind::Other),
+        None if path.file_name().is_some_and(|name| name == "run") => Some(FileKind::Other),
         _ => None,
     }
 }
 
 /// Checks the text of one file.
-pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings) {
+pub(super) fn source(name: &str, kind: FileKind, text: &str, findings: &mut Findings) {
     let mut shows_output = false;
     let mut tests = !name.starts_with("crates/")
         || !name.contains("/src/")
@@ -52,17 +52,17 @@ pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings
         || NAMED_TEMPORARY.iter().any(|of| name.starts_with(of));
     for (index, line) in text.lines().enumerate() {
         let mut report = |what: String| findings.errors.push(format!("{name}:{}: {what}", index + 1));
-        if kind == Kind::Markdown && line.starts_with("```") {
+        if kind == FileKind::Markdown && line.starts_with("```") {
             shows_output = !shows_output;
         }
         // Program output is shown verbatim, and rustfmt handles the rest of Rust.
-        if line.ends_with([' ', '\t']) && !shows_output && kind != Kind::Rust {
+        if line.ends_with([' ', '\t']) && !shows_output && kind != FileKind::Rust {
             report("white space at the end of the line".into());
         }
         for word in UNFINISHED_WORDS.iter().filter(|word| has_word(line, word)) {
             report(format!("{word} is for work that is not finished"));
         }
-        if kind == Kind::Rust {
+        if kind == FileKind::Rust {
             if let Some(language) = doc_fence(line) {
                 if !shows_output && language != "text" {
                     report("nothing runs doc tests: write a test, or a block of `text`".into());
@@ -130,27 +130,27 @@ mod tests {
         let [macro_, word] = [UNFINISHED_MACROS[0], UNFINISHED_WORDS[1]];
         let text =
             format!("{macro_})\n// {word}: x\n{UNCHECKED} {{}}\n// {UNCHECKED}\nuse {UNCHECKED}_x; // {word}S\n");
-        let found = errors(|findings| source("a.rs", Kind::Rust, &text, findings));
+        let found = errors(|findings| source("a.rs", FileKind::Rust, &text, findings));
         let places: Vec<&str> = found.iter().filter_map(|error| error.split(' ').next()).collect();
         assert_eq!(places, ["a.rs:1:", "a.rs:2:", "a.rs:3:"]);
-        let found = errors(|findings| source(UNCHECKED_FILES[0], Kind::Rust, UNCHECKED, findings));
+        let found = errors(|findings| source(UNCHECKED_FILES[0], FileKind::Rust, UNCHECKED, findings));
         assert_eq!(found, [""; 0]);
     }
 
     #[test]
     fn temporary_files_with_a_name_belong_to_one_crate() {
         let text = "tempfile::tempfile()?;\ntempfile::tempdir()?;\n#[cfg(test)]\nuse tempfile::TempDir;\n";
-        let found = errors(|findings| source("crates/opm/src/a.rs", Kind::Rust, text, findings));
+        let found = errors(|findings| source("crates/opm/src/a.rs", FileKind::Rust, text, findings));
         assert_eq!(found, ["crates/opm/src/a.rs:2: temporary files with a name belong to `fbc::scratch`"]);
         for allowed in ["crates/fbc/src/scratch.rs", "crates/opm/tests/a.rs", "crates/opm/src/a/tests.rs"] {
-            let found = errors(|findings| source(allowed, Kind::Rust, text, findings));
+            let found = errors(|findings| source(allowed, FileKind::Rust, text, findings));
             assert_eq!(found, [""; 0]);
         }
     }
 
     #[test]
     fn lines_end_with_what_is_seen_unless_they_show_output() {
-        let found = errors(|findings| source("a.md", Kind::Markdown, "```\nx \n```\ny \n", findings));
+        let found = errors(|findings| source("a.md", FileKind::Markdown, "```\nx \n```\ny \n", findings));
         assert_eq!(found, ["a.md:4: white space at the end of the line"]);
     }
 

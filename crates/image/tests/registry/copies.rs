@@ -7,7 +7,7 @@ use image::{
     CopyPlan, Descriptor, Digest, ErrorKind, ImageIndex, ImageManifest, Location, Reference, Store, media_type,
 };
 use serde_json::json;
-use testkit::{DockerRegistry, FakeRegistry, FakeResponse, Fault, RegistryPlan};
+use testkit::{DockerRegistry, FakeRegistry, FakeResponse, RegistryPlan, ResponseFault};
 
 use crate::kit::{Kit, image, noise, tar};
 
@@ -160,9 +160,9 @@ fn the_referrers_api_is_used_where_it_exists() {
     let source = FakeRegistry::start(move |request| {
         if request.path == first {
             let next = FakeResponse::status(200).header("Link", "</page2>; rel=\"next\"").body(empty.clone());
-            return (Fault::None, Some(next));
+            return (ResponseFault::None, Some(next));
         }
-        (Fault::None, None)
+        (ResponseFault::None, None)
     });
     source.put("/page2", media_type::OCI_INDEX, list.to_string().as_bytes());
     for (digest, version) in [(subject, "v1".to_owned()), (requests, requests.to_string())] {
@@ -229,7 +229,7 @@ fn an_index_of_a_registry_is_followed_once_too() {
     let source = Kit::plain();
     let digest = image(source.store(), &[&tar("one", b"first")]);
     nested(source.store().root(), source.store(), &digest, 500, 3);
-    let registry = FakeRegistry::start(|_| (Fault::None, None));
+    let registry = FakeRegistry::start(|_| (ResponseFault::None, None));
     for entry in fs::read_dir(source.store().root().join("blobs/sha256")).unwrap() {
         let entry = entry.unwrap();
         let content = fs::read(entry.path()).unwrap();

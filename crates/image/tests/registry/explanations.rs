@@ -1,6 +1,6 @@
 //! Explanations of how a client would reach an image.
 
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 
 use crate::kit::{Kit, write};
 
@@ -8,9 +8,9 @@ use crate::kit::{Kit, write};
 fn an_explanation_shows_files_registries_and_responses_but_no_secrets() {
     let registry = FakeRegistry::start(|request| {
         if request.headers.get("authorization").map(String::as_str) == Some("Basic bmFtZTpzZWNyZXQ=") {
-            return (Fault::None, None);
+            return (ResponseFault::None, None);
         }
-        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))
+        (ResponseFault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))
     });
     let manifest = r#"{"schemaVersion":2,"config":{"digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}"#;
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use image::{Digest, ErrorKind, ImageManifest, Location, Retries, Store, media_type};
-use testkit::{FakeRegistry, Fault};
+use testkit::{FakeRegistry, ResponseFault};
 
 use crate::kit::{Kit, content, image, noise, tar};
 
@@ -24,14 +24,14 @@ pub(crate) fn serve(registry: &FakeRegistry, store: &Store, repository: &str, ta
 }
 
 /// Starts a registry in which the selected requests fail; the first call of the API does not count.
-fn failing(fault: Fault, which: impl Fn(u64) -> bool + Send + Sync + 'static) -> FakeRegistry {
+fn failing(fault: ResponseFault, which: impl Fn(u64) -> bool + Send + Sync + 'static) -> FakeRegistry {
     let count = AtomicU64::new(0);
     FakeRegistry::start(move |request| {
         if request.path == "/v2/" {
-            return (Fault::None, None);
+            return (ResponseFault::None, None);
         }
         let number = count.fetch_add(1, Ordering::SeqCst);
-        (if which(number) { fault.clone() } else { Fault::None }, None)
+        (if which(number) { fault.clone() } else { ResponseFault::None }, None)
     })
 }
 
@@ -54,12 +54,12 @@ fn transient_failures_are_retried() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", &noise(1, 50_000))]);
     for fault in [
-        Fault::Reset,
-        Fault::TooMany(0),
-        Fault::Status(500),
-        Fault::Status(503),
-        Fault::Truncated,
-        Fault::Silence(Duration::from_millis(700)),
+        ResponseFault::Reset,
+        ResponseFault::TooMany(0),
+        ResponseFault::Status(500),
+        ResponseFault::Status(503),
+        ResponseFault::Truncated,
+        ResponseFault::Silence(Duration::from_millis(700)),
     ] {
         for which in 0..3 {
             let registry = failing(fault.clone(), move |number| number == which);
@@ -80,14 +80,14 @@ fn permanent_failures_are_reported() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", &noise(1, 50_000))]);
     for (fault, kind, text) in [
-        (Fault::Status(500), ErrorKind::Network, "status 500 Internal Server Error"),
-        (Fault::TooMany(0), ErrorKind::Network, "toomanyrequests"),
-        (Fault::TooMany(3600), ErrorKind::Network, "toomanyrequests"),
-        (Fault::Redirect, ErrorKind::Network, "stopped after 10 redirects"),
-        (Fault::Status(418), ErrorKind::Network, "status 418"),
-        (Fault::Status(404), ErrorKind::NotFound, "manifest unknown"),
-        (Fault::Wrong, ErrorKind::Unsupported, "the manifest is not valid JSON"),
-        (Fault::Reset, ErrorKind::Network, "connection"),
+        (ResponseFault::Status(500), ErrorKind::Network, "status 500 Internal Server Error"),
+        (ResponseFault::TooMany(0), ErrorKind::Network, "toomanyrequests"),
+        (ResponseFault::TooMany(3600), ErrorKind::Network, "toomanyrequests"),
+        (ResponseFault::Redirect, ErrorKind::Network, "stopped after 10 redirects"),
+        (ResponseFault::Status(418), ErrorKind::Network, "status 418"),
+        (ResponseFault::Status(404), ErrorKind::NotFound, "manifest unknown"),
+        (ResponseFault::Wrong, ErrorKind::Unsupported, "the manifest is not valid JSON"),
+        (ResponseFault::Reset, ErrorKind::Network, "connection"),
     ] {
         let registry = failing(fault.clone(), |_| true);
         serve(&registry, source.store(), "a", "v1", &digest);
@@ -103,7 +103,7 @@ fn permanent_failures_are_reported() {
 
 #[test]
 fn other_failures_are_not_retried() {
-    let registry = failing(Fault::Status(404), |_| true);
+    let registry = failing(ResponseFault::Status(404), |_| true);
     let kit = Kit::plain();
     kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
     let request = registry.log().iter().filter(|request| request.path.contains("manifests")).count();
@@ -114,7 +114,7 @@ fn other_failures_are_not_retried() {
 fn an_index_with_a_wrong_size_is_rejected() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
-    let registry = failing(Fault::None, |_| false);
+    let registry = failing(ResponseFault::None, |_| false);
     serve(&registry, source.store(), "a", "single", &digest);
     let size = fs::metadata(source.store().path_of(&digest)).unwrap().len();
     for (tag, size, good) in [("right", size, true), ("wrong", size + 1, false)] {
@@ -133,7 +133,7 @@ fn an_index_with_a_wrong_size_is_rejected() {
 fn a_slow_response_times_out() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
-    let registry = failing(Fault::Drip(Duration::from_millis(20)), |_| true);
+    let registry = failing(ResponseFault::Drip(Duration::from_millis(20)), |_| true);
     serve(&registry, source.store(), "a", "v1", &digest);
     let kit = Kit::new(|options| {
         options.use_http = true;
@@ -150,7 +150,7 @@ fn additional_statuses_are_retried_on_request() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
     let outcome = |variables: &[(&str, &str)]| {
-        let registry = failing(Fault::Status(403), |number| number < 2);
+        let registry = failing(ResponseFault::Status(403), |number| number < 2);
         serve(&registry, source.store(), "a", "v1", &digest);
         Kit::with(variables, |options| options.use_http = true).pull(&format!("{}/a:v1", registry.host()))
     };
@@ -162,7 +162,7 @@ fn additional_statuses_are_retried_on_request() {
 fn retries_honor_retry_after() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
-    let registry = failing(Fault::TooMany(1), |number| number == 0);
+    let registry = failing(ResponseFault::TooMany(1), |number| number == 0);
     serve(&registry, source.store(), "a", "v1", &digest);
     let start = Instant::now();
     Kit::plain().pull(&format!("{}/a:v1", registry.host())).unwrap();
@@ -179,7 +179,7 @@ fn an_interrupted_download_resumes_until_it_is_complete() {
     let counted = Arc::clone(&count);
     let registry = FakeRegistry::start(move |request| {
         let breaks = request.path == blob && counted.fetch_add(1, Ordering::SeqCst) < 8;
-        (if breaks { Fault::Truncated } else { Fault::None }, None)
+        (if breaks { ResponseFault::Truncated } else { ResponseFault::None }, None)
     });
     serve(&registry, source.store(), "a", "v1", &digest);
     let kit = Kit::plain();
@@ -195,7 +195,7 @@ fn damaged_blobs_of_the_store_are_fetched_again() {
     let source = Kit::new(|_| {});
     let layer = tar("one", &noise(1, 5000));
     let digest = image(source.store(), &[&layer]);
-    let registry = failing(Fault::None, |_| false);
+    let registry = failing(ResponseFault::None, |_| false);
     serve(&registry, source.store(), "a", "v1", &digest);
     let name = format!("{}/a:v1", registry.host());
     let kit = Kit::plain();
@@ -227,13 +227,13 @@ fn a_thousand_faulty_pulls_succeed_or_report_a_known_error() {
         let chance = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
         let chance = (chance ^ (chance >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33;
         let fault = match chance % 32 {
-            0 | 1 => Fault::Reset,
-            2 => Fault::TooMany(0),
-            3 => Fault::Status(500),
-            4 | 5 => Fault::Truncated,
-            6 => Fault::Wrong,
-            7 => Fault::Redirect,
-            _ => Fault::None,
+            0 | 1 => ResponseFault::Reset,
+            2 => ResponseFault::TooMany(0),
+            3 => ResponseFault::Status(500),
+            4 | 5 => ResponseFault::Truncated,
+            6 => ResponseFault::Wrong,
+            7 => ResponseFault::Redirect,
+            _ => ResponseFault::None,
         };
         (fault, None)
     });

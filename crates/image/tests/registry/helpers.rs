@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use image::ErrorKind;
 use tempfile::TempDir;
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 
 use crate::kit::{Kit, write};
 
@@ -20,7 +20,7 @@ fn registry(open: bool) -> FakeRegistry {
     let registry = FakeRegistry::start(move |request| {
         let authorized = request.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=");
         let unauthorized = FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x");
-        (Fault::None, (!open && !authorized).then_some(unauthorized))
+        (ResponseFault::None, (!open && !authorized).then_some(unauthorized))
     });
     registry.put("/v2/a/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     registry.put(&format!("/v2/a/blobs/{CONFIG}"), "application/octet-stream", b"{}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, ResponseFault};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -46,7 +46,7 @@ fn redirecting(target: String) -> FakeRegistry {
         } else {
             None
         };
-        (Fault::None, response)
+        (ResponseFault::None, response)
     });
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     registry
@@ -62,7 +62,7 @@ fn a_server_that_blobs_redirect_to_gets_no_credentials_for_its_realm() {
             } else {
                 FakeResponse::status(401).header("WWW-Authenticate", &challenge)
             };
-            (Fault::None, Some(response))
+            (ResponseFault::None, Some(response))
         });
         let registry = redirecting(format!("http://{}/x", elsewhere.host()));
         let kit = kit(registry.host(), PASSWORD, false);
@@ -77,12 +77,12 @@ fn a_server_that_blobs_redirect_to_gets_no_credentials_for_its_realm() {
 fn a_server_that_the_first_call_redirects_to_gets_no_credentials_either() {
     let elsewhere = FakeRegistry::start(move |request| {
         let realm = format!(r#"Bearer realm="http://{}/token""#, request.headers["host"]);
-        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &realm)))
+        (ResponseFault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &realm)))
     });
     let target = format!("http://{}/v2/", elsewhere.host());
     let registry = FakeRegistry::start(move |request| {
         let redirect = FakeResponse::status(302).header("Location", &target);
-        (Fault::None, (request.path == "/v2/").then_some(redirect))
+        (ResponseFault::None, (request.path == "/v2/").then_some(redirect))
     });
     let kit = kit(registry.host(), PASSWORD, false);
     kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
@@ -93,7 +93,7 @@ fn a_server_that_the_first_call_redirects_to_gets_no_credentials_either() {
 fn a_redirect_of_the_token_endpoint_does_not_pass_on_the_refresh_token() {
     for status in [301, 302, 307, 308] {
         let elsewhere =
-            FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body(r#"{"token": "x"}"#))));
+            FakeRegistry::start(|_| (ResponseFault::None, Some(FakeResponse::status(200).body(r#"{"token": "x"}"#))));
         let target = format!("http://{}/token", elsewhere.host());
         let registry = FakeRegistry::start(move |request| {
             let realm = format!(r#"Bearer realm="http://{}/token""#, request.headers["host"]);
@@ -102,7 +102,7 @@ fn a_redirect_of_the_token_endpoint_does_not_pass_on_the_refresh_token() {
             } else {
                 FakeResponse::status(401).header("WWW-Authenticate", &realm)
             };
-            (Fault::None, Some(response))
+            (ResponseFault::None, Some(response))
         });
         let kit = kit(registry.host(), r#"{"identitytoken": "identity"}"#, false);
         let error = kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
@@ -122,10 +122,10 @@ fn a_token_endpoint_may_redirect_to_itself() {
                 assert!(String::from_utf8_lossy(&request.body).contains("refresh_token=identity"));
                 FakeResponse::status(200).body(r#"{"token": "right"}"#)
             }
-            _ if header(request, "authorization") == Some("Bearer right") => return (Fault::None, None),
+            _ if header(request, "authorization") == Some("Bearer right") => return (ResponseFault::None, None),
             _ => FakeResponse::status(401).header("WWW-Authenticate", &realm),
         };
-        (Fault::None, Some(response))
+        (ResponseFault::None, Some(response))
     });
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     let config = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
@@ -174,7 +174,7 @@ fn both(with_tls: &FakeRegistry, plain: &FakeRegistry) -> String {
 
 #[test]
 fn plain_http_at_the_same_host_is_another_server() {
-    let plain = FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body("{}"))));
+    let plain = FakeRegistry::start(|_| (ResponseFault::None, Some(FakeResponse::status(200).body("{}"))));
     let secure = FakeRegistry::start(|request| {
         let response = if header(request, "authorization") != Some(BASIC) {
             Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x"))
@@ -183,7 +183,7 @@ fn plain_http_at_the_same_host_is_another_server() {
         } else {
             None
         };
-        (Fault::None, response)
+        (ResponseFault::None, response)
     });
     secure.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     let host = both(&secure, &plain);
@@ -196,17 +196,17 @@ fn plain_http_at_the_same_host_is_another_server() {
 #[test]
 fn an_upload_does_not_leave_tls_for_another_port() {
     for redirected in [false, true] {
-        let plain = FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(201))));
+        let plain = FakeRegistry::start(|_| (ResponseFault::None, Some(FakeResponse::status(201))));
         let other = format!("http://{}/upload", plain.host());
         let secure = FakeRegistry::start(move |request| {
             let response = match request.method.as_str() {
                 "POST" if redirected => FakeResponse::status(202).header("Location", "/v2/a/b/blobs/uploads/1"),
                 "POST" => FakeResponse::status(202).header("Location", &other),
                 "PUT" => FakeResponse::status(307).header("Location", &other),
-                _ if request.path == "/v2/" => return (Fault::None, None),
+                _ if request.path == "/v2/" => return (ResponseFault::None, None),
                 _ => FakeResponse::status(404),
             };
-            (Fault::None, Some(response))
+            (ResponseFault::None, Some(response))
         });
         let host = both(&secure, &plain);
         // Without verification, plain HTTP would be allowed for a whole registry.
@@ -222,12 +222,13 @@ fn an_upload_does_not_leave_tls_for_another_port() {
 #[test]
 fn a_token_server_without_tls_gets_no_credentials_from_a_registry_with_tls() {
     for (entry, skip_tls_verify) in [(PASSWORD, true), (r#"{"identitytoken": "identity"}"#, true), (PASSWORD, false)] {
-        let plain = FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body(r#"{"token": "x"}"#))));
+        let plain =
+            FakeRegistry::start(|_| (ResponseFault::None, Some(FakeResponse::status(200).body(r#"{"token": "x"}"#))));
         let realm = format!(r#"Bearer realm="http://{}/token""#, plain.host());
         let secure = FakeRegistry::start(move |request| {
             let known = header(request, "authorization") == Some("Bearer x");
             let denied = || FakeResponse::status(401).header("WWW-Authenticate", &realm);
-            (Fault::None, (!known).then(denied))
+            (ResponseFault::None, (!known).then(denied))
         });
         secure.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
         let host = both(&secure, &plain);

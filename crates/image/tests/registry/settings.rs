@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use image::{ErrorKind, Location};
-use testkit::{FakeRegistry, FakeResponse, Fault, RegistryPlan};
+use testkit::{FakeRegistry, FakeResponse, RegistryPlan, ResponseFault};
 
 use crate::kit::{Kit, write};
 
@@ -14,7 +14,7 @@ const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c
 
 /// Starts a registry with an empty image in these repositories.
 fn registry(repositories: &[&str]) -> FakeRegistry {
-    let registry = FakeRegistry::start(|_| (Fault::None, None));
+    let registry = FakeRegistry::start(|_| (ResponseFault::None, None));
     let manifest = format!(
         r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"{CONFIG}","size":2}},"layers":[]}}"#
     );
@@ -244,9 +244,9 @@ fn read_head(stream: &mut TcpStream) -> Option<String> {
 fn a_helper_provides_credentials() {
     let home = FakeRegistry::start(|request| {
         if request.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=") {
-            return (Fault::None, None);
+            return (ResponseFault::None, None);
         }
-        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))
+        (ResponseFault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))
     });
     let manifest =
         format!(r#"{{"schemaVersion":2,"config":{{"mediaType":"x","digest":"{CONFIG}","size":2}},"layers":[]}}"#);

@@ -4,7 +4,7 @@ use std::fs;
 
 use image::{ClientOptions, CopyPlan, ErrorKind, Location};
 use serde_json::{Value, json};
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 
 use crate::kit::{Kit, write};
 use crate::signed::{SignedRegistry, base64};
@@ -290,7 +290,7 @@ fn signatures_are_read_from_registries_and_web_servers() {
             let headers =
                 if own { vec![("X-Registry-Supports-Signatures".to_owned(), "1".to_owned())] } else { Vec::new() };
             (
-                Fault::None,
+                ResponseFault::None,
                 (request.path == "/v2/").then(|| FakeResponse { status: 200, headers, ..FakeResponse::default() }),
             )
         });

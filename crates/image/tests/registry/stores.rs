@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use image::{Client, ClientOptions, CopyPlan, Digest, Environment, Location, Store};
-use testkit::{FakeRegistry, Fault};
+use testkit::{FakeRegistry, ResponseFault};
 
 use crate::faults::serve;
 use crate::kit::{Kit, content, image, noise, tar};
@@ -86,7 +86,7 @@ fn pulls_from_many_pid_namespaces_leave_no_wrong_blob() {
     let layers: Vec<Vec<u8>> = (0..4).map(|seed| tar("file", &noise(seed, 700_000))).collect();
     let layers: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
     let digest = image(source.store(), &layers);
-    let registry = FakeRegistry::start(|_| (Fault::None, None));
+    let registry = FakeRegistry::start(|_| (ResponseFault::None, None));
     serve(&registry, source.store(), "a", "v1", &digest);
     let reference = format!("{}/a:v1", registry.host());
     for round in 0..number(ROUNDS, 2) {
@@ -142,7 +142,7 @@ fn a_copy_to_a_layout_fetches_missing_blobs_only() {
     let source = Kit::plain();
     let (one, two) = (tar("one", &noise(1, 50_000)), tar("two", &noise(2, 50_000)));
     let digest = image(source.store(), &[&one, &two]);
-    let registry = FakeRegistry::start(|_| (Fault::None, None));
+    let registry = FakeRegistry::start(|_| (ResponseFault::None, None));
     serve(&registry, source.store(), "a", "v1", &digest);
     let from = Location::parse(&format!("{}/a:v1", registry.host())).unwrap();
     let layout = source.path().join("layout");

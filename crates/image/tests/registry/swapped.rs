@@ -7,7 +7,7 @@ use image::{
     BlobPush, BlobSource, Descriptor, Digest, ErrorKind, FileRange, LayerFile, Location, Reference, UnpackLimits,
     media_type, unpack,
 };
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 
 use crate::kit::{Kit, image, noise, tar};
 
@@ -93,9 +93,9 @@ fn gullible(files: Vec<(PathBuf, Vec<u8>)>, in_place: bool) -> FakeRegistry {
             "PATCH" => FakeResponse::status(202).header("Location", "/v2/a/blobs/uploads/1"),
             "PUT" => FakeResponse::status(201),
             "HEAD" => FakeResponse::status(404),
-            _ => return (Fault::None, None),
+            _ => return (ResponseFault::None, None),
         };
-        (Fault::None, Some(response))
+        (ResponseFault::None, Some(response))
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use image::{ErrorKind, Location};
-use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, ResponseFault};
 
 use crate::kit::{Kit, write};
 
@@ -16,14 +16,14 @@ const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c
 fn registry(grant: impl Fn(&FakeRequest) -> FakeResponse + Send + Sync + 'static) -> FakeRegistry {
     let registry = FakeRegistry::start(move |request| {
         if request.path.starts_with("/token") {
-            return (Fault::None, Some(grant(request)));
+            return (ResponseFault::None, Some(grant(request)));
         }
         if request.headers.get("authorization").map(String::as_str) == Some("Bearer right") {
-            return (Fault::None, None);
+            return (ResponseFault::None, None);
         }
         let host = &request.headers["host"];
         let challenge = format!(r#"Bearer realm="http://{host}/token",service="test registry""#);
-        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &challenge)))
+        (ResponseFault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &challenge)))
     });
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     registry.put(&format!("/v2/a/b/blobs/{CONFIG}"), "application/octet-stream", b"{}");
@@ -82,17 +82,17 @@ fn an_expired_token_is_renewed() {
 fn credentials_stay_with_their_registry() {
     let elsewhere = FakeRegistry::start(|request| {
         assert!(!request.headers.contains_key("authorization"), "{request:?}");
-        (Fault::None, Some(FakeResponse::status(200).body("{}")))
+        (ResponseFault::None, Some(FakeResponse::status(200).body("{}")))
     });
     let target = format!("http://{}/x", elsewhere.host());
     let registry = FakeRegistry::start(move |request| {
         if !request.headers.contains_key("authorization") {
-            return (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")));
+            return (ResponseFault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")));
         }
         if request.path.contains("/blobs/") {
-            return (Fault::None, Some(FakeResponse::status(307).header("Location", &target)));
+            return (ResponseFault::None, Some(FakeResponse::status(307).header("Location", &target)));
         }
-        (Fault::None, None)
+        (ResponseFault::None, None)
     });
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     let kit = kit(&registry, r#"{"auth": "dXNlcjpzZWNyZXQ="}"#);

@@ -2,7 +2,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
@@ -56,10 +56,10 @@ pub(crate) fn registry(env: &TestEnv) -> FakeRegistry {
         let known = request.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
         match request.path.contains("=private") && !known {
             true => (
-                Fault::None,
+                ResponseFault::None,
                 Some(FakeResponse::status(401).body(r#"{"error": {"code": "unauthorized", "message": "no access"}}"#)),
             ),
-            false => (Fault::None, None),
+            false => (ResponseFault::None, None),
         }
     });
     let base = "/cnr/api/v1/packages";

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use image::{Digest, media_type};
 use serde_json::json;
-use testkit::{DockerRegistry, FakeRegistry, FakeRequest, FakeResponse, Fault, RegistryPlan};
+use testkit::{DockerRegistry, FakeRegistry, FakeRequest, FakeResponse, RegistryPlan, ResponseFault};
 
 use crate::env::{SMALL, TestEnv, copy};
 
@@ -69,7 +69,7 @@ impl Parts {
 #[test]
 fn a_link_in_a_shared_image_cache_does_not_lead_writes_elsewhere() {
     let env = TestEnv::new();
-    let registry = FakeRegistry::start(|_| (Fault::None, None));
+    let registry = FakeRegistry::start(|_| (ResponseFault::None, None));
     let parts = Parts::of_catalog(&env);
     let name = parts.serve(&registry, "ns/catalog");
     env.file("precious", "do not touch");
@@ -226,7 +226,7 @@ fn prepare(env: &TestEnv, parts: &Parts) {
     env.copy_of("examples/bundles/lantern/1.3.0");
     copy(&env.path("1.3.0"), &env.path("base/1.3.0"));
     copy(&env.path("built-image"), &env.path("base/image"));
-    let good = FakeRegistry::start(|_| (Fault::None, None));
+    let good = FakeRegistry::start(|_| (ResponseFault::None, None));
     env.file("good.yaml", image_set("additionalImages", "name", &parts.serve(&good, "ns/catalog")));
     Parts::of_bundle(env, "1.3.0", "lantern").serve(&good, "ns/lantern");
     let place = format!("location = \"{}\"\ninsecure = true\n", good.host());
@@ -275,7 +275,7 @@ fn start_cluster(catalog: &str) -> FakeRegistry {
         };
         let status = if found.is_some() { 200 } else { refusal["code"].as_u64().unwrap_or_default() as u16 };
         let response = FakeResponse::status(status).body(found.unwrap_or(refusal).to_string());
-        (Fault::None, Some(response.header("Content-Type", "application/json")))
+        (ResponseFault::None, Some(response.header("Content-Type", "application/json")))
     })
 }
 
@@ -404,12 +404,15 @@ fn upload(request: &FakeRequest) -> Option<FakeResponse> {
 }
 
 /// Starts a registry whose repositories have a fault, and compares all commands with the table.
-fn check_fault(fault: &str, rule: impl Fn(&FakeRequest) -> (Fault, Option<FakeResponse>) + Send + Sync + 'static) {
+fn check_fault(
+    fault: &str,
+    rule: impl Fn(&FakeRequest) -> (ResponseFault, Option<FakeResponse>) + Send + Sync + 'static,
+) {
     let env = TestEnv::new();
     let parts = Parts::of_catalog(&env);
     prepare(&env, &parts);
     let registry = FakeRegistry::start(move |request| match request.path.as_str() {
-        "/v2/" => (Fault::None, None),
+        "/v2/" => (ResponseFault::None, None),
         _ => rule(request),
     });
     parts.serve(&registry, "ns/catalog");
@@ -428,55 +431,55 @@ fn check_host(fault: &str, host: &str) {
 fn a_missing_image_is_reported_by_every_command() {
     let body = r#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}"#;
     check_fault("missing", move |request| match request.method.as_str() {
-        "GET" | "HEAD" => (Fault::None, Some(FakeResponse::status(404).body(body))),
-        _ => (Fault::None, upload(request)),
+        "GET" | "HEAD" => (ResponseFault::None, Some(FakeResponse::status(404).body(body))),
+        _ => (ResponseFault::None, upload(request)),
     });
 }
 
 #[test]
 fn a_404_without_a_message_is_reported_by_every_command() {
-    check_fault("404", |_| (Fault::Status(404), None));
+    check_fault("404", |_| (ResponseFault::Status(404), None));
 }
 
 #[test]
 fn a_401_fails_every_command() {
-    check_fault("401", |_| (Fault::Status(401), None));
+    check_fault("401", |_| (ResponseFault::Status(401), None));
 }
 
 #[test]
 fn a_403_fails_every_command() {
-    check_fault("403", |_| (Fault::Status(403), None));
+    check_fault("403", |_| (ResponseFault::Status(403), None));
 }
 
 #[test]
 fn a_429_fails_every_command() {
     // A delay above the maximum is not waited for.
-    check_fault("429", |_| (Fault::TooMany(3600), None));
+    check_fault("429", |_| (ResponseFault::TooMany(3600), None));
 }
 
 #[test]
 fn a_500_fails_every_command() {
-    check_fault("500", |_| (Fault::None, Some(FakeResponse::status(500).header("Retry-After", "3600"))));
+    check_fault("500", |_| (ResponseFault::None, Some(FakeResponse::status(500).header("Retry-After", "3600"))));
 }
 
 #[test]
 fn endless_redirects_fail_every_command() {
-    check_fault("redirect", |_| (Fault::Redirect, None));
+    check_fault("redirect", |_| (ResponseFault::Redirect, None));
 }
 
 #[test]
 fn a_truncated_manifest_fails_every_command() {
     check_fault("truncated", |request| match request.method.as_str() {
-        "GET" if request.path.contains("/manifests/") => (Fault::Truncated, None),
-        _ => (Fault::None, upload(request)),
+        "GET" if request.path.contains("/manifests/") => (ResponseFault::Truncated, None),
+        _ => (ResponseFault::None, upload(request)),
     });
 }
 
 #[test]
 fn a_blob_with_another_digest_fails_every_command_that_reads_it() {
     check_fault("wrong digest", |request| match request.method.as_str() {
-        "GET" if request.path.contains("/blobs/") => (Fault::Wrong, None),
-        _ => (Fault::None, upload(request)),
+        "GET" if request.path.contains("/blobs/") => (ResponseFault::Wrong, None),
+        _ => (ResponseFault::None, upload(request)),
     });
 }
 

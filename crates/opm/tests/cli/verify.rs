@@ -1,7 +1,7 @@
 use std::fs;
 use std::process::Command;
 
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 
 use crate::env::TestEnv;
 
@@ -9,7 +9,7 @@ const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c
 
 /// Starts a registry with an image without layers; returns it with the digest of the manifest.
 fn registry() -> (FakeRegistry, String) {
-    let registry = FakeRegistry::start(|_| (Fault::None, None::<FakeResponse>));
+    let registry = FakeRegistry::start(|_| (ResponseFault::None, None::<FakeResponse>));
     let manifest = format!(
         r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"{CONFIG}","size":2}},"layers":[]}}"#
     );

@@ -2,7 +2,7 @@
 
 use cluster::ResourceKind;
 use serde_json::json;
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 
 use crate::kit::Kit;
 
@@ -11,7 +11,10 @@ async fn the_token_is_read_from_a_secret() {
     let kit = Kit::new().await;
     let server = FakeRegistry::start(|request| {
         let known = request.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
-        (Fault::None, Some(if known { FakeResponse::status(200).body("[]") } else { FakeResponse::status(401) }))
+        (
+            ResponseFault::None,
+            Some(if known { FakeResponse::status(200).body("[]") } else { FakeResponse::status(401) }),
+        )
     });
     kit.create(ResourceKind::SECRET, json!({"metadata": {"name": "token"}, "stringData": {"token": "basic c2VjcmV0"}}))
         .await;

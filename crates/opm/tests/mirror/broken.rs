@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, ResponseFault};
 
 use crate::kit::{Kit, mirror};
 use crate::proxy::forward;
@@ -40,13 +40,13 @@ fn m19_an_overloaded_registry_gets_fewer_requests_and_delivers_everything() {
         let response = forward(&host, request);
         let fault = match turn {
             // Some of the first requests fail, and later one in twenty.
-            3 | 4 => Fault::TooMany(1),
-            turn if turn % 60 < 3 && turn >= 60 => Fault::Status(502),
-            11 => Fault::Status(503),
-            17 => Fault::Reset,
-            23 => Fault::Silence(Duration::from_secs(2)),
-            turn if is_blob(request) && turn % 7 == 0 => Fault::Truncated,
-            _ => Fault::None,
+            3 | 4 => ResponseFault::TooMany(1),
+            turn if turn % 60 < 3 && turn >= 60 => ResponseFault::Status(502),
+            11 => ResponseFault::Status(503),
+            17 => ResponseFault::Reset,
+            23 => ResponseFault::Silence(Duration::from_secs(2)),
+            turn if is_blob(request) && turn % 7 == 0 => ResponseFault::Truncated,
+            _ => ResponseFault::None,
         };
         busy.fetch_sub(1, Ordering::SeqCst);
         (fault, Some(response))
@@ -69,7 +69,7 @@ fn m19_a_slow_connection_delivers_everything() {
         let response = forward(&host, request);
         // One large blob arrives at 20 kB per second or less.
         let slow = is_blob(request) && response.body.len() > 50_000 && count.fetch_add(1, Ordering::SeqCst) == 0;
-        (if slow { Fault::Drip(Duration::from_micros(20)) } else { Fault::None }, Some(response))
+        (if slow { ResponseFault::Drip(Duration::from_micros(20)) } else { ResponseFault::None }, Some(response))
     });
     let output = through(&kit, &fake, &["pull", &file, "out", "--progress", "json"]);
     assert!(output.status.success(), "{output:?}");
@@ -91,7 +91,7 @@ fn m19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
     let digest = kit.mirror(&["pull", &file, "whole"]);
     let host = kit.source.as_ref().unwrap().host().to_owned();
     let behind = host.clone();
-    let other = FakeRegistry::start(move |request| (Fault::None, Some(forward(&behind, request))));
+    let other = FakeRegistry::start(move |request| (ResponseFault::None, Some(forward(&behind, request))));
     let elsewhere = other.host().to_owned();
     let (tokens, uses) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let fake = FakeRegistry::start(move |request| {
@@ -100,24 +100,24 @@ fn m19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
             let number = tokens.fetch_add(1, Ordering::SeqCst) + 1;
             uses.store(0, Ordering::SeqCst);
             let body = format!("{{\"token\": \"secret-{number}\", \"expires_in\": 300}}");
-            return (Fault::None, Some(FakeResponse::status(200).body(body)));
+            return (ResponseFault::None, Some(FakeResponse::status(200).body(body)));
         }
         let challenge = format!("Bearer realm=\"http://{home}/token\",service=\"fake\"");
         let refused = || FakeResponse::status(401).header("WWW-Authenticate", &challenge);
         // A token is valid for a few requests, whatever its announced lifetime.
         let known = request.headers.get("authorization").is_some_and(|value| value.starts_with("Bearer secret-"));
         if !known || uses.fetch_add(1, Ordering::SeqCst) >= 6 && !request.path.contains(".sig") {
-            return (Fault::None, Some(refused()));
+            return (ResponseFault::None, Some(refused()));
         }
         // Requests without credentials are rejected even for missing content.
         if request.path.contains("/manifests/sha256-") {
-            return (Fault::None, Some(refused()));
+            return (ResponseFault::None, Some(refused()));
         }
         if is_blob(request) {
             let place = format!("http://{elsewhere}{}", request.path);
-            return (Fault::None, Some(FakeResponse::status(307).header("Location", &place)));
+            return (ResponseFault::None, Some(FakeResponse::status(307).header("Location", &place)));
         }
-        (Fault::None, Some(forward(&host, request)))
+        (ResponseFault::None, Some(forward(&host, request)))
     });
     let output = through(&kit, &fake, &["pull", &file, "out"]);
     assert!(output.status.success(), "{output:?}");
@@ -138,7 +138,7 @@ fn m19_registries_do_not_wait_for_each_other() {
     let (behind, seen) = (host.clone(), asked_second.clone());
     let second = FakeRegistry::start(move |request| {
         seen.fetch_add(usize::from(is_blob(request)), Ordering::SeqCst);
-        (Fault::None, Some(forward(&behind, request)))
+        (ResponseFault::None, Some(forward(&behind, request)))
     });
     let alone = Arc::new(AtomicUsize::new(0));
     let noted = alone.clone();
@@ -152,7 +152,7 @@ fn m19_registries_do_not_wait_for_each_other() {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        (Fault::None, Some(forward(&host, request)))
+        (ResponseFault::None, Some(forward(&host, request)))
     });
     let set = format!(
         "kind: ImageSetConfiguration\nmirror:\n  additionalImages:\n  - name: {}/one/large:v1\n  - name: {}/two/small:v1\n",
@@ -176,14 +176,14 @@ fn m19_uploads_to_a_temporarily_failing_destination_are_retried() {
     let fake = FakeRegistry::start(move |request| {
         // One blob fails with all its retries, and once more.
         if request.method == "PUT" && request.path.contains(&layer) && count.fetch_add(1, Ordering::SeqCst) < 6 {
-            return (Fault::Status(502), None);
+            return (ResponseFault::Status(502), None);
         }
         let mut response = forward(&host, request);
         // The proxy rewrites the locations of uploads.
         for (_, value) in response.headers.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("location")) {
             *value = value.replace(&format!("http://{host}"), "");
         }
-        (Fault::None, Some(response))
+        (ResponseFault::None, Some(response))
     });
     let output = kit.run(&mirror(&["push", "out", &format!("{}/m", fake.host())]));
     assert!(output.status.success(), "{output:?}");

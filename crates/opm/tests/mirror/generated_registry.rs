@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use image::{Descriptor, Digest, Hasher, media_type};
-use testkit::requests::{Head, listen};
+use testkit::requests::{RecordedRequest, listen};
 
 /// The distance between blocks of noise in a layer; the rest is zeros.
 const STRIDE: u64 = 16 << 20;
@@ -99,7 +99,7 @@ impl GeneratedRegistry {
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
         let mut reader = BufReader::with_capacity(256 << 10, stream.try_clone()?);
-        while let Some(head) = Head::read(&mut reader)? {
+        while let Some(head) = RecordedRequest::read(&mut reader)? {
             let (method, path) = (head.method.as_str(), head.path.as_str());
             self.requests.fetch_add(1, Ordering::Relaxed);
             let last = path.rsplit('/').next().unwrap_or_default().to_owned();

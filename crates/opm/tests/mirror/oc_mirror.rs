@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use testkit::{DockerRegistry, FakeRegistry, Fault, RegistryPlan};
+use testkit::{DockerRegistry, FakeRegistry, RegistryPlan, ResponseFault};
 
 use crate::kit::{Kit, names};
 use crate::proxy::forward;
@@ -185,7 +185,7 @@ fn the_command_line_sets_number_and_delay_of_retries() {
         let host = host.clone();
         let fake = FakeRegistry::start(move |request| {
             let broken = request.path.contains("/manifests/v1");
-            (if broken { Fault::Status(502) } else { Fault::None }, Some(forward(&host, request)))
+            (if broken { ResponseFault::Status(502) } else { ResponseFault::None }, Some(forward(&host, request)))
         });
         let text = format!("[[registry]]\nprefix = {:?}\nlocation = {:?}\ninsecure = true\n", kit.host, fake.host());
         fs::write(&conf, text).unwrap();

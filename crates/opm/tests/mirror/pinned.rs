@@ -52,7 +52,7 @@ fn m22_a_tag_that_moves_during_a_plan_or_a_pull_changes_nothing() {
                     assert!(built.is_ok_and(|status| status.success()));
                 });
             }
-            (testkit::Fault::None, Some(forward(&host, request)))
+            (testkit::ResponseFault::None, Some(forward(&host, request)))
         });
         let out: &[&str] = if command == "plan" { &["--lock", "lock.json"] } else { &["out"] };
         let output = through(&kit, &fake, &[&[command, file.as_str()][..], out].concat());

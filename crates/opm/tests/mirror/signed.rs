@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use image::{Descriptor, Digest, media_type};
-use testkit::{FakeRegistry, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeResponse, ResponseFault};
 
 use crate::kit::{Kit, mirror};
 use crate::proxy::forward;
@@ -87,13 +87,13 @@ fn m24_a_registry_with_the_referrers_api_is_queried_and_missing_artifacts_are_re
             });
             let response =
                 FakeResponse::status(200).header("Content-Type", media_type::OCI_INDEX).body(list.to_string());
-            return (Fault::None, Some(response));
+            return (ResponseFault::None, Some(response));
         }
         if breaks.load(std::sync::atomic::Ordering::SeqCst) && request.path.ends_with(&format!("/manifests/{artifact}"))
         {
-            return (Fault::Status(code.load(std::sync::atomic::Ordering::SeqCst)), None);
+            return (ResponseFault::Status(code.load(std::sync::atomic::Ordering::SeqCst)), None);
         }
-        (Fault::None, Some(forward(&host, request)))
+        (ResponseFault::None, Some(forward(&host, request)))
     });
     let conf = kit.path("registries.conf");
     let (from, to) = (&kit.host, fake.host());

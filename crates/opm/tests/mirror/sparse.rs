@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use image::Digest;
-use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, ResponseFault};
 
 use crate::kit::Kit;
 
@@ -34,7 +34,7 @@ pub(crate) fn accepting(rule: impl Fn(&str) -> bool + Send + Sync + 'static) -> 
     let content: Mutex<HashMap<String, FakeResponse>> = Mutex::default();
     FakeRegistry::start(move |request: &FakeRequest| {
         if request.method != "GET" && !rule(&request.path) {
-            return (Fault::None, Some(FakeResponse::status(400)));
+            return (ResponseFault::None, Some(FakeResponse::status(400)));
         }
         let mut content = content.lock().unwrap();
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
@@ -62,7 +62,7 @@ pub(crate) fn accepting(rule: impl Fn(&str) -> bool + Send + Sync + 'static) -> 
             _ if path == "/v2/" => FakeResponse::status(200),
             _ => content.get(path).cloned().unwrap_or_else(|| FakeResponse::status(404)),
         };
-        (Fault::None, Some(reply))
+        (ResponseFault::None, Some(reply))
     })
 }
 

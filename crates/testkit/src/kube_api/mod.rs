@@ -22,7 +22,7 @@ use crate::certificates::{create_authority, issue_certificate, openssl};
 use crate::free_port;
 
 pub(crate) use process::{Process, log_end};
-pub(crate) use shared::{Programs, join, join_with, start_program};
+pub(crate) use shared::{ServerProgram, join, join_with, start_program};
 
 pub use crds::OLM_CRDS;
 pub use openshift::mirror_set_crds;
@@ -67,7 +67,7 @@ impl KubeApi {
     ///
     /// Each test works in its own namespace; cluster-scoped objects need unique names.
     pub fn shared() -> KubeApi {
-        join(Programs::Plain)
+        join(ServerProgram::Plain)
     }
 
     /// Starts a server for exclusive use.

@@ -17,7 +17,7 @@ use crate::olm;
 
 /// The programs that run with a shared API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Programs {
+pub(crate) enum ServerProgram {
     /// None: nothing acts on objects.
     Plain,
     /// Kubernetes' controllers and OLM.
@@ -53,18 +53,18 @@ rm -rf "$1"
 "#;
 
 /// The locks that this process holds.
-static JOINED: Mutex<Vec<(Programs, File)>> = Mutex::new(Vec::new());
+static JOINED: Mutex<Vec<(ServerProgram, File)>> = Mutex::new(Vec::new());
 
 /// Returns the shared server with a set of programs; the first process starts both.
-pub(crate) fn join(set: Programs) -> KubeApi {
+pub(crate) fn join(set: ServerProgram) -> KubeApi {
     join_with(set, |_| {})
 }
 
 /// Returns the shared server after `complete` has added programs; no other process starts or completes it meanwhile.
-pub(crate) fn join_with(set: Programs, complete: impl FnOnce(&KubeApi)) -> KubeApi {
+pub(crate) fn join_with(set: ServerProgram, complete: impl FnOnce(&KubeApi)) -> KubeApi {
     let name = match set {
-        Programs::Plain => "kube",
-        Programs::Olm => "olm",
+        ServerProgram::Plain => "kube",
+        ServerProgram::Olm => "olm",
     };
     let base = std::env::temp_dir().join(format!("opm-test-{name}-{}", user()));
     fs::create_dir_all(&base).expect("a directory for the server");
@@ -105,7 +105,7 @@ fn running(directory: &Path) -> Option<KubeApi> {
     Some(KubeApi { directory: directory.to_path_buf(), port, exclusive: None })
 }
 
-fn start(base: &Path, directory: PathBuf, set: Programs) -> KubeApi {
+fn start(base: &Path, directory: PathBuf, set: ServerProgram) -> KubeApi {
     // Remove the files of a server that was killed with its supervisor.
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).expect("a directory for the server");
@@ -113,7 +113,7 @@ fn start(base: &Path, directory: PathBuf, set: Programs) -> KubeApi {
     let (etcd_port, port) = (free_port(), free_port());
     script(&directory.join("etcd.sh"), &etcd_command(&directory, etcd_port));
     let mut server = server_command(&directory, etcd_port, port);
-    if set == Programs::Olm {
+    if set == ServerProgram::Olm {
         server.extend(olm::server_flags(&directory));
     }
     script(&directory.join("server.sh"), &server);
@@ -132,8 +132,8 @@ fn start(base: &Path, directory: PathBuf, set: Programs) -> KubeApi {
     api.write_kubeconfig("admin");
     api.wait_until_ready();
     match set {
-        Programs::Plain => api.block_on(crds::apply),
-        Programs::Olm => {
+        ServerProgram::Plain => api.block_on(crds::apply),
+        ServerProgram::Olm => {
             api.block_on(olm::install);
             for (name, words) in olm::programs(&api.directory, &api.kubeconfig()) {
                 start_program(&api, &name, &words);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::certificates::issue_certificate;
 use crate::free_port;
-use crate::kube_api::{KubeApi, Process, Programs, cache, create, join, join_with, start_program};
+use crate::kube_api::{KubeApi, Process, ServerProgram, cache, create, join, join_with, start_program};
 use crate::needs::{missing, skipped};
 use proxy::Proxy;
 
@@ -47,7 +47,7 @@ impl Olm {
     ///
     /// Each test works in its own namespace. Service names do not resolve: catalogs need addresses.
     pub fn shared() -> Option<Olm> {
-        are_available(&NEEDED).then(|| Olm { api: join(Programs::Olm), proxy: None, _programs: Vec::new() })
+        are_available(&NEEDED).then(|| Olm { api: join(ServerProgram::Olm), proxy: None, _programs: Vec::new() })
     }
 
     /// Starts an exclusive cluster with OLM's package server, in which service names resolve to the pods that nodes
@@ -81,7 +81,7 @@ impl Olm {
         if !are_available(&NEEDED) || !are_available(&["bin/package-server"]) {
             return None;
         }
-        let api = join_with(Programs::Olm, |api| {
+        let api = join_with(ServerProgram::Olm, |api| {
             let started = api.directory().join("packages");
             if !started.exists() {
                 let (port, words) = package_server(api, None);

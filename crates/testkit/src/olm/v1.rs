@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{NEEDED, Olm, START_TIMEOUT, are_available, define, in_a_pod, program, token, unpacked};
 use crate::certificates::issue_certificate;
 use crate::free_port;
-use crate::kube_api::{KubeApi, Programs, create, join_with, log_end, start_program};
+use crate::kube_api::{KubeApi, ServerProgram, create, join_with, log_end, start_program};
 
 /// The namespace of both programs.
 const NAMESPACE: &str = "olmv1-system";
@@ -38,7 +38,7 @@ impl OlmV1 {
         if !are_available(&NEEDED) || !are_available(&more) {
             return None;
         }
-        let api = join_with(Programs::Olm, |api| {
+        let api = join_with(ServerProgram::Olm, |api| {
             if !api.directory().join("v1").exists() {
                 start(api);
             }

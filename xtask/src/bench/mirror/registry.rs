@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use testkit::requests::{Head, listen};
+use testkit::requests::{RecordedRequest, listen};
 
 /// The timeout for a registry to respond.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -153,7 +153,7 @@ impl FileRegistry {
 
 fn answer(mut stream: TcpStream, place: &Path, images: &[String]) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    while let Some(head) = Head::read(&mut reader)? {
+    while let Some(head) = RecordedRequest::read(&mut reader)? {
         let path = head.path.as_str();
         let last = path.rsplit('/').next().unwrap_or_default();
         let tagged = last.strip_prefix('v').and_then(|number| images.get(number.parse::<usize>().ok()?));

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::Inner;
 use super::container::{Container, PORT};
 use super::image::{self, Image};
-use super::status::{Report, State, report};
+use super::status::{Report, RunState, report};
 use crate::free_port;
 use crate::kube_api::{Process, log_end};
 
@@ -103,7 +103,7 @@ impl RunningPod<'_> {
                 Ok(image) => return Some(image),
                 Err(error) => {
                     directory.set_extension("again");
-                    self.set_state(spec, "", State::Waiting("ImagePullBackOff", error), is_init);
+                    self.set_state(spec, "", RunState::Waiting("ImagePullBackOff", error), is_init);
                     self.report("Pending").await;
                     tokio::time::sleep(BACK_OFF).await;
                 }
@@ -111,7 +111,7 @@ impl RunningPod<'_> {
         }
     }
 
-    fn set_state(&mut self, spec: &Value, image_id: &str, state: State, is_init: bool) {
+    fn set_state(&mut self, spec: &Value, image_id: &str, state: RunState, is_init: bool) {
         let text = |key: &str| spec[key].as_str().unwrap_or_default().to_owned();
         let reports = if is_init { &mut self.init } else { &mut self.main };
         let name = text("name");
@@ -119,7 +119,7 @@ impl RunningPod<'_> {
         let (restarts, before) = old.map_or((0, None), |old| (old.restarts, old.before));
         let image_id =
             if image_id.is_empty() { format!("{}@sha256:{:064x}", text("image"), 0) } else { image_id.into() };
-        let image_id = if matches!(state, State::Waiting("ImagePullBackOff", _)) { String::new() } else { image_id };
+        let image_id = if matches!(state, RunState::Waiting("ImagePullBackOff", _)) { String::new() } else { image_id };
         reports.push(Report { name, image: text("image"), image_id, restarts, state, before });
     }
 
@@ -217,7 +217,7 @@ impl RunningPod<'_> {
                 let image = self.pull(&spec, true).await;
                 let (code, message) = self.run_to_end(&spec, image.as_ref()).await;
                 let id = image.map(|image| image.id).unwrap_or_default();
-                self.set_state(&spec, &id, State::Ended(code, message), true);
+                self.set_state(&spec, &id, RunState::Ended(code, message), true);
                 if code == 0 {
                     break;
                 }
@@ -243,7 +243,7 @@ impl RunningPod<'_> {
             let ended = self.run_to_end(&spec, image.as_ref()).await;
             code = ended.0;
             let id = image.map(|image| image.id).unwrap_or_default();
-            self.set_state(&spec, &id, State::Ended(ended.0, ended.1), false);
+            self.set_state(&spec, &id, RunState::Ended(ended.0, ended.1), false);
         }
         self.report(if code == 0 { "Succeeded" } else { "Failed" }).await;
     }
@@ -276,7 +276,7 @@ impl RunningPod<'_> {
             self.set_state(
                 &spec,
                 &id,
-                State::Waiting("CrashLoopBackOff", "back-off restarting failed container".into()),
+                RunState::Waiting("CrashLoopBackOff", "back-off restarting failed container".into()),
                 false,
             );
             if let Some(report) = self.main.last_mut() {
@@ -302,7 +302,7 @@ impl RunningPod<'_> {
             let now = if probed { self.probe().await } else { true };
             if !shown || now != ready {
                 (shown, ready) = (true, now);
-                self.set_state(spec, id, State::Running(now), false);
+                self.set_state(spec, id, RunState::Running(now), false);
                 self.report("Running").await;
             }
             tokio::time::sleep(if probed && ready { POLL_INTERVAL * 10 } else { POLL_INTERVAL * 2 }).await;
@@ -323,7 +323,7 @@ impl RunningPod<'_> {
         for (key, is_init) in [("initContainers", true), ("containers", false)] {
             for spec in self.containers(key) {
                 let id = self.pull(&spec, is_init).await.map(|image| image.id).unwrap_or_default();
-                let state = if is_init { State::Ended(0, String::new()) } else { State::Running(true) };
+                let state = if is_init { RunState::Ended(0, String::new()) } else { RunState::Running(true) };
                 self.set_state(&spec, &id, state, is_init);
             }
         }

@@ -7,7 +7,7 @@ use super::Inner;
 
 /// The state of a container.
 #[derive(Debug, Clone)]
-pub(super) enum State {
+pub(super) enum RunState {
     /// Waiting: reason and message.
     Waiting(&'static str, String),
     /// Running, and whether it is ready.
@@ -23,7 +23,7 @@ pub(super) struct Report {
     pub(super) image: String,
     pub(super) image_id: String,
     pub(super) restarts: u32,
-    pub(super) state: State,
+    pub(super) state: RunState,
     /// The last termination.
     pub(super) before: Option<(i32, String)>,
 }
@@ -36,11 +36,11 @@ fn ended(code: i32, message: &str) -> Value {
 impl Report {
     fn value(&self) -> Value {
         let state = match &self.state {
-            State::Waiting(reason, message) => json!({"waiting": {"reason": reason, "message": message}}),
-            State::Running(_) => json!({"running": {}}),
-            State::Ended(code, message) => ended(*code, message),
+            RunState::Waiting(reason, message) => json!({"waiting": {"reason": reason, "message": message}}),
+            RunState::Running(_) => json!({"running": {}}),
+            RunState::Ended(code, message) => ended(*code, message),
         };
-        let ready = matches!(self.state, State::Running(true) | State::Ended(0, _));
+        let ready = matches!(self.state, RunState::Running(true) | RunState::Ended(0, _));
         let before = self.before.as_ref().map_or_else(|| json!({}), |(code, message)| ended(*code, message));
         json!({
             "name": self.name, "image": self.image, "imageID": self.image_id, "ready": ready,
@@ -51,7 +51,7 @@ impl Report {
 
 /// Writes the status of a pod; a deleted pod is ignored.
 pub(super) async fn report(node: &Inner, pod: &Value, phase: &str, ip: &str, init: &[Report], main: &[Report]) {
-    let ready = phase == "Running" && main.iter().all(|report| matches!(report.state, State::Running(true)));
+    let ready = phase == "Running" && main.iter().all(|report| matches!(report.state, RunState::Running(true)));
     let condition = |kind: &str, holds: bool| json!({"type": kind, "status": if holds { "True" } else { "False" }});
     let mut status = json!({
         "phase": phase,
