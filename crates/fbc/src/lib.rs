@@ -2,7 +2,7 @@
 //!
 //! The modules, in reading order: [`json`] and [`yaml`] process text; `files` finds and opens files and [`load`] reads
 //! them into blobs ([`blob`], decoded as far as needed by `decode`); `legacy` and `migrate` convert older blobs;
-//! [`write`] prints; all of them report a [`problem`]. [`version`], [`range`] and [`pull_spec`] are the small grammars
+//! [`write`](mod@write) prints; all of them report a [`problem`]. [`version`], [`range`] and [`pull_spec`] are the small grammars
 //! inside fields. For all crates, [`spelling`] has standard text formats, [`scratch`] temporary files, and [`fault`]
 //! the meaning of errors.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

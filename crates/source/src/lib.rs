@@ -1,6 +1,6 @@
 //! Opens what a user names: a directory, an image or a database, with a catalog or a bundle.
 //!
-//! [`resolve`] decides what a name means; images are pulled and unpacked by [`Images`]. [`load`] renders sources as one
+//! [`resolve`](mod@resolve) decides what a name means; images are pulled and unpacked by [`Images`]. [`load`](mod@load) renders sources as one
 //! catalog, [`open`] checks a single one, [`bundles`] and [`catalog_bundles`] read bundles.
 //!
 //! Nothing is printed, and nothing is read from the environment: callers pass settings, and get typed errors.

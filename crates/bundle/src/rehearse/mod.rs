@@ -2,7 +2,7 @@
 //!
 //! Two generations of OLM install bundles: OLM v0 (Subscriptions) and OLM v1 (ClusterExtensions). [`v1::install`] and
 //! [`v0::install`] return the objects that each would create, in order, or its error message. The modules, in reading
-//! order: [`bundle`](Bundle) is the common input, which `typed` converts to Kubernetes types; `modes` and [`config`]
+//! order: `bundle` is the common input, which `typed` converts to Kubernetes types; `modes` and [`config`]
 //! determine the watched namespaces; `names` builds names; `limits` checks sizes; `installer` derives the rights that
 //! an installer needs; `upgrade` compares two installations. [`rehearse`] answers the command, and [`Rehearse::predict`]
 //! all who ask whether OLM installs a bundle.

@@ -2,7 +2,7 @@
 //!
 //! Most of a catalog's text is never inspected, so no tree is built. [`Raw::parse`] validates that a text is one JSON
 //! value; a [`Raw`] is such a value, borrowed from its file, whose members and items are found by iteration; a [`Text`]
-//! owns its bytes; [`write`] prints it in canonical form.
+//! owns its bytes; [`write`](mod@write) prints it in canonical form.
 
 mod check;
 mod cursor;

@@ -100,7 +100,7 @@ impl<'a> Raw<'a> {
         Raw { text, at: 0, spans: &[] }
     }
 
-    /// Wraps a part of a text validated by [`check_indexed`](super::check_indexed).
+    /// Wraps a part of a text validated by [`check_indexed`].
     pub(crate) fn from_indexed(text: &'a str, range: Range<usize>, spans: &'a [LongValue]) -> Raw<'a> {
         Raw { text: &text[range.clone()], at: range.start, spans }
     }

@@ -51,7 +51,7 @@ pub fn unpack(
 /// Unpacks the paths `only` of an image, and the targets of links in them.
 ///
 /// Paths stay the same: `/configs` is unpacked to `configs` in the target. If that is a link to `/data`, `data` is
-/// unpacked, too. Paths that the image lacks are skipped; check for them with [`contained`](crate::contained). The
+/// unpacked, too. Paths that the image lacks are skipped; check for them with [`contained`](fn@crate::contained). The
 /// guarantees of [`unpack`] apply.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ use crate::printer::Printer;
         opm why my-catalog other-catalog prometheus=0.47.0 -o json"
 )]
 pub(crate) struct WhyArgs {
-    /// Catalogs, then the subject: PACKAGE[@CHANNEL][=VERSION] or the name of a bundle
+    /// Catalogs, then the subject: PACKAGE, PACKAGE@CHANNEL, PACKAGE=VERSION or the name of a bundle
     #[arg(value_name = "CATALOG... PACKAGE", num_args = 1.., required = true)]
     catalogs_and_package: Vec<String>,
     /// Subject, instead of the last argument

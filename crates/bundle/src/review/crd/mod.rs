@@ -1,6 +1,6 @@
 //! Decides whether CRDs can replace others: the verdict of OLM v1, and the actual effect.
 //!
-//! Every command and page that compares CRDs asks [`compare`], [`findings`] or [`fields`], so that all of them give one
+//! Every command and page that compares CRDs asks [`compare`], [`findings`] or [`fields`](fn@fields), so that all of them give one
 //! verdict.
 
 mod crdify;
