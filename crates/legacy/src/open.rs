@@ -220,13 +220,15 @@ fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error>
     if !tables.is_empty() && !tables.iter().any(|table| ours.contains(&table.as_str())) {
         return Err(Error::Foreign { path: path.to_owned(), tables: defend::excerpt(&tables.join(", ")) });
     }
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
     // Within a transaction, no other process can shorten the file between the two readings.
     let reading = if connection.is_autocommit() { Some(connection.unchecked_transaction()?) } else { None };
     let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
     let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
     let length = fs::metadata(file).map_or(u64::MAX, |file| file.len());
     reading.map_or(Ok(()), Transaction::finish)?;
-    if pages > 0 && length < pages.saturating_mul(size) {
+    // In WAL mode, the last pages can be in the log.
+    if mode != "wal" && length < pages.saturating_mul(size) {
         let reason = format!("expected {} bytes, found {length}", pages * size);
         return Err(Error::Damaged { path: path.to_owned(), reason });
     }

@@ -572,7 +572,10 @@ fn as_old(database: &Path, version: u32) {
 fn leave_wal(database: &Path) {
     let aside = database.with_extension("aside");
     let writer = Connection::open(database).unwrap();
-    writer.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO operatorbundle(name) VALUES ('in the log')").unwrap();
+    // The log makes the database longer than its file.
+    let changes = "PRAGMA journal_mode = WAL; CREATE TABLE padding AS SELECT zeroblob(200000);
+        INSERT INTO operatorbundle(name) VALUES ('in the log')";
+    writer.execute_batch(changes).unwrap();
     let log = database.with_extension("db-wal");
     fs::copy(database, &aside).unwrap();
     fs::copy(&log, aside.with_extension("aside-wal")).unwrap();
