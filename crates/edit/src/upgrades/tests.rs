@@ -26,17 +26,17 @@ fn report(old: &str, new: &str) -> String {
 fn upgrades_follow_the_rules_of_clusters() {
     let chain = "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0";
     insta::assert_snapshot!(report(chain, chain), @r#"
-          p.v1.0.0 Upgraded(UpgradePath { next: "p.v2.0.0", end: "p.v3.0.0", steps: 2 })
-          p.v2.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+          p.v1.0.0 Upgraded(UpgradeRun { next: "p.v2.0.0", end: "p.v3.0.0", steps: 2 })
+          p.v2.0.0 Upgraded(UpgradeRun { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
           p.v3.0.0 Latest
         "#);
     insta::assert_snapshot!(report(chain, "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v1.0.0 s=p.v2.0.0"), @r#"
-          p.v1.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
-          p.v2.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+          p.v1.0.0 Upgraded(UpgradeRun { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+          p.v2.0.0 Upgraded(UpgradeRun { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
           p.v3.0.0 Latest
         "#);
-    insta::assert_snapshot!(report("p/c: p.v2.0.0-rc1", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0 R=>=1.0.0_<3.0.0"), @r#"  p.v2.0.0-rc1 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })"#);
-    insta::assert_snapshot!(report("p/c: p.v1.0.0", "p/c: p.v2.0.0 r=p.v1.0.0"), @r#"  p.v1.0.0 Upgraded(UpgradePath { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 })"#);
+    insta::assert_snapshot!(report("p/c: p.v2.0.0-rc1", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0 R=>=1.0.0_<3.0.0"), @r#"  p.v2.0.0-rc1 Upgraded(UpgradeRun { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })"#);
+    insta::assert_snapshot!(report("p/c: p.v1.0.0", "p/c: p.v2.0.0 r=p.v1.0.0"), @r#"  p.v1.0.0 Upgraded(UpgradeRun { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 })"#);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn skipping_the_middle_entry_strands_older_ones() {
     // A valid chain, but without an edge from v1 to v3.
     insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 s=p.v2.0.0,p.v1.5.0"), @r#"
         ! p.v1.0.0 Stuck(None)
-          p.v2.0.0 Upgraded(UpgradePath { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+          p.v2.0.0 Upgraded(UpgradeRun { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
         AddSkips { bundle: "p.v3.0.0", skips: ["p.v1.0.0"] }
         "#);
 }
@@ -65,7 +65,7 @@ fn removed_versions_need_an_upgrade() {
 #[test]
 fn uninstallable_versions_block_upgrades() {
     insta::assert_snapshot!(report("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v9.0.0 r=p.v2.0.0"), @r#"
-        ! p.v1.0.0 HeldBack { path: Some(UpgradePath { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 }), by: "p.v9.0.0", why: "it requires q" }
+        ! p.v1.0.0 HeldBack { path: Some(UpgradeRun { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 }), by: "p.v9.0.0", why: "it requires q" }
         ! p.v2.0.0 HeldBack { path: None, by: "p.v9.0.0", why: "it requires q" }
         "#);
 }
