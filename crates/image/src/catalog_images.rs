@@ -6,6 +6,11 @@ use fbc::fault::Fault;
 
 use crate::{Descriptor, Platform, Store};
 
+/// The label with the path of the catalog in an image.
+pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+/// The path of a catalog in the images that opm builds, and the default for an empty label.
+pub const CONFIGS: &str = "/configs";
+
 /// A program for each platform of an image; an image without one only holds data.
 pub type Programs = Vec<(Platform, Option<PathBuf>)>;
 

@@ -12,6 +12,11 @@ use crate::{Error, ErrorKind};
 pub struct PlatformError;
 
 impl Platform {
+    /// Returns the platform of an image that only holds data.
+    pub fn of_data() -> Platform {
+        Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() }
+    }
+
     /// Returns Linux on the architecture of this machine.
     pub fn host() -> Platform {
         let (architecture, variant) = match std::env::consts::ARCH {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::Platform;
+use crate::{Platform, Programs};
 
 /// ELF machine numbers and the architecture names of images.
 const MACHINES: &[(u16, &str)] = &[
@@ -88,6 +88,59 @@ pub fn find_program(
     };
     check(path, platform, alone)?;
     Ok(path.to_owned())
+}
+
+/// Which programs an image should get.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramChoice<'a> {
+    /// The platforms of the image; empty for that of the host.
+    pub platforms: &'a [Platform],
+    /// The binaries that the user names.
+    pub given: &'a [(Platform, PathBuf)],
+    /// The running binary.
+    pub running: &'a Path,
+    /// Whether the programs must run without any other file.
+    pub alone: bool,
+    /// Whether the image can do without programs.
+    pub optional: bool,
+}
+
+/// The platforms of an image and their programs.
+#[derive(Debug)]
+pub struct ChosenPrograms {
+    /// The programs.
+    pub programs: Programs,
+    /// Why the image does without programs.
+    pub left_out: Option<ProgramError>,
+}
+
+impl ProgramChoice<'_> {
+    /// Returns the platforms of an image without programs.
+    pub fn none(platforms: &[Platform]) -> Programs {
+        let data = [Platform::of_data()];
+        let platforms = if platforms.is_empty() { &data } else { platforms };
+        platforms.iter().map(|platform| (platform.clone(), None)).collect()
+    }
+
+    /// Finds the program of each platform. A program that could not run is left out if the image can do without.
+    ///
+    /// # Errors
+    /// Fails when there is no program for a platform, or it could not run there.
+    pub fn find(&self) -> Result<ChosenPrograms, ProgramError> {
+        let host = [Platform::host()];
+        let platforms = if self.platforms.is_empty() { &host } else { self.platforms };
+        let find = |platform: &Platform| {
+            let program = find_program(self.given, self.running, platform, self.alone)?;
+            Ok((platform.clone(), Some(program)))
+        };
+        match platforms.iter().map(find).collect() {
+            Ok(programs) => Ok(ChosenPrograms { programs, left_out: None }),
+            Err(error @ (ProgramError::Dynamic { .. } | ProgramError::NotExecutable { .. })) if self.optional => {
+                Ok(ChosenPrograms { programs: ProgramChoice::none(self.platforms), left_out: Some(error) })
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Checks that a binary runs on a platform; if `alone`, without any other file.
@@ -180,6 +233,27 @@ mod tests {
         for not_elf in [b"#!/bin/sh\n".to_vec(), vec![b'x'; 100], endless] {
             assert!(matches!(outcome(&not_elf, false), Err(ProgramError::NotExecutable { .. })));
         }
+    }
+
+    #[test]
+    fn an_image_can_do_without_a_program_that_cannot_run() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("opm");
+        std::fs::write(&path, program(0x3e, 3)).unwrap();
+        let platform: Platform = "linux/amd64".parse().unwrap();
+        let (platforms, given) = ([platform.clone()], [(platform.clone(), path)]);
+        let choice = ProgramChoice {
+            platforms: &platforms,
+            given: &given,
+            running: Path::new("none"),
+            alone: true,
+            optional: true,
+        };
+        let chosen = choice.find().unwrap();
+        assert_eq!(chosen.programs, [(platform, None)]);
+        assert!(matches!(chosen.left_out, Some(ProgramError::Dynamic { .. })));
+        assert!(ProgramChoice { optional: false, ..choice }.find().is_err());
+        assert_eq!(ProgramChoice { alone: false, ..choice }.find().unwrap().programs[0].1, Some(given[0].1.clone()));
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub(crate) fn build(
     images: &dyn CatalogImages,
     session: &MirrorSession<'_>,
 ) -> Result<Descriptor, MirrorError> {
-    let data = [(Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() }, None)];
+    let data = [(Platform::of_data(), None)];
     let programs = match &catalog.program {
         Program::Original => return original(catalog, directory, session),
         Program::Ours(programs) => programs,

@@ -7,7 +7,7 @@
 //! `supervise` runs the listeners, `snapshot` loads catalogs, `follow` replaces them with newer ones, and `memory`
 //! returns freed memory to the system. [`probe`] is a client of the health API, and [`monitor`] serves the state of
 //! another process. [`catalogs`] serves several catalogs
-//! over HTTP, and [`upstream`] writes the cache format of the existing tool.
+//! over HTTP, [`upstream`] writes the cache format of the existing tool, and [`image`](mod@image) builds images of catalogs.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod budget;
@@ -19,6 +19,7 @@ mod follow;
 pub mod graphql;
 mod grpc;
 pub mod http;
+pub mod image;
 pub mod listen;
 pub mod live;
 pub mod load;

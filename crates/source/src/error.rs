@@ -8,10 +8,9 @@ use std::sync::Arc;
 use catalog::{DATABASE_LABEL, Problems};
 use fbc::Fbc;
 use fbc::fault::{Class, Fault};
-use image::{ImageReferenceError, UnpackError};
+use image::{CONFIGS_LABEL, ImageReferenceError, UnpackError};
 
 use crate::container::ToolError;
-use crate::images::CONFIGS_LABEL;
 use crate::template::TemplateReferenceError;
 
 /// Why a source cannot be used.
@@ -120,6 +119,20 @@ pub enum SourceError {
         reference: String,
         /// The error.
         source: UnpackError,
+    },
+    /// A base image cannot be used.
+    #[error("base image \"{reference}\": {source}")]
+    Base {
+        /// The image.
+        reference: String,
+        /// The error.
+        source: Box<SourceError>,
+    },
+    /// A built image cannot be written or pushed.
+    #[error("{source}{}", help(source))]
+    Delivery {
+        /// The error.
+        source: image::Error,
     },
     /// The content of an image cannot be used.
     #[error("image \"{reference}\": {source}")]
@@ -304,9 +317,13 @@ impl Fault for SourceError {
             | SourceError::CatalogAndFile
             | SourceError::CatalogAndBundle
             | SourceError::NoCache => Class::Usage,
-            SourceError::Named { source, .. } | SourceError::Content { source, .. } => source.class(),
+            SourceError::Named { source, .. }
+            | SourceError::Content { source, .. }
+            | SourceError::Base { source, .. } => source.class(),
             SourceError::Shared(error) => error.class(),
-            SourceError::Pull { source, .. } | SourceError::Image(source) => source.class(),
+            SourceError::Pull { source, .. } | SourceError::Image(source) | SourceError::Delivery { source } => {
+                source.class()
+            }
             SourceError::Io(_) | SourceError::Tool(_) => Class::World,
             error if error.is_transient() => Class::World,
             _ => Class::Refused,

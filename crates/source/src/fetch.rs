@@ -9,7 +9,8 @@ use legacy::{BundleToAdd, Fetch, FetchError};
 
 use crate::container::ContainerTool;
 use crate::error::{SourceError, at};
-use crate::images::{CONFIGS_LABEL, ImageKind, Images, inside, pinned};
+use crate::images::{ImageKind, Images, inside, pinned};
+use image::CONFIGS_LABEL;
 
 /// Fetches references. Dropping it removes the unpacked files.
 pub struct Fetcher {

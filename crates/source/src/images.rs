@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use catalog::{DATABASE_LABEL, INDEX_LAYERS};
 use fbc::scratch::TempFolder;
-use image::{Client, Environment, Image, LayerFile, Location, Platform, Retries, Store, UnpackLimits};
+use image::{
+    CONFIGS, CONFIGS_LABEL, Client, Environment, Image, LayerFile, Location, Platform, Retries, Store, UnpackLimits,
+};
 
 use crate::error::{SourceError, at};
 use crate::progress::{RunningStage, SourceProgress, SourceStage};
 
-/// The label of a file-based catalog.
-pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
-/// The path of a catalog in the images that opm builds, and the default for an empty label.
-pub const CONFIGS: &str = "/configs";
 /// The label of a bundle.
 const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
 

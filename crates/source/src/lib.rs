@@ -13,6 +13,7 @@ mod composite;
 mod container;
 #[cfg(feature = "sqlite")]
 pub mod database;
+mod delivery;
 mod directory;
 mod dockerfile;
 mod error;
@@ -31,6 +32,7 @@ pub use catalog::DATABASE_LABEL;
 pub use check::{CheckBundles, CheckBundlesError, check_bundles};
 pub use composite::{CompositeError, CompositeRequest, InvalidDirectories, InvalidDirectory, render_composite};
 pub use container::{ContainerTool, ToolError};
+pub use delivery::Delivery;
 pub use directory::{CatalogDirectory, directory};
 pub use dockerfile::{
     DEFAULT_IMAGE, DockerfileError, DockerfileRequest, surplus_files, write_dockerfile, write_index_dockerfile,
@@ -39,9 +41,10 @@ pub use error::{Invalid, SourceError};
 #[cfg(feature = "sqlite")]
 pub use fetch::Fetcher;
 pub use followed::{Followed, FollowedChange};
+pub use image::{CONFIGS, CONFIGS_LABEL};
 pub use images::{
-    CONFIGS, CONFIGS_LABEL, Fetched, ImageKind, Images, PullSettings, RegistrySettings, UnpackedIndex,
-    data_only_catalog, inside, is_index_from_scratch,
+    Fetched, ImageKind, Images, PullSettings, RegistrySettings, UnpackedIndex, data_only_catalog, inside,
+    is_index_from_scratch,
 };
 pub use load::{
     Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalog, load_database, open, read, read_unchecked,

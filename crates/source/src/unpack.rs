@@ -11,9 +11,10 @@ use fbc::{Fbc, FileId, Limits, Problem, Unportable};
 use image::{ImageReferenceError, Location};
 
 use crate::error::{SourceError, at};
-use crate::images::{CONFIGS_LABEL, ImageKind, Images, UnpackedIndex};
+use crate::images::{ImageKind, Images, UnpackedIndex};
 use crate::load::{SourceOptions, load_catalog, load_database};
 use crate::write::{CatalogLayout, write};
+use image::CONFIGS_LABEL;
 
 /// The rule of files that cannot be read at all, such as dangling links.
 const UNREADABLE: &str = "file-readable";

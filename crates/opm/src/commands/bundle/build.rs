@@ -7,11 +7,11 @@ use bundle::{BundleDockerfile, BundleDockerfileError, Copied};
 use clap::builder::TypedValueParser;
 use fbc::Members;
 use image::{BaseImage, ImagePlan, Layer, LayerModes, Location, Platform, Store};
-use source::Images;
+use source::{Delivery, Images};
 
 use super::generate::{self, DOCKERFILE, GenerateFlags};
 use crate::choice::choice;
-use crate::commands::build::{deliver, output, source_date_epoch};
+use crate::commands::build::{output, source_date_epoch};
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -97,7 +97,8 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Co
         let images = images::open(tls, &args.pull);
         let layers = layers(&dockerfile, scratch.path(), printer)?;
         let image = build(args, &dockerfile, &layers, &store, &images)?;
-        deliver(Some(&tag), args.push, args.image_output.as_ref(), &store, &image, &images)?;
+        let delivery = Delivery { name: Some(&tag), push: args.push, output: args.image_output.as_ref() };
+        images.deliver(&delivery, &store, &image)?;
         writeln!(printer.data(), "{}", image.digest)?;
         return Ok(());
     }
@@ -197,7 +198,7 @@ fn build(
     }
     let base = match dockerfile.base.as_str() {
         "scratch" => None,
-        reference => Some(super::super::build::base_image(reference, images, store)?),
+        reference => Some(images.base(reference, store)?),
     };
     // A bundle is platform-independent; these are the defaults of container engines.
     let platform = match (&args.pull.platform, &base) {
@@ -208,7 +209,7 @@ fn build(
             variant: base.config.variant.clone(),
             ..Platform::default()
         },
-        (None, None) => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
+        (None, None) => Platform::of_data(),
     };
     let labels = dockerfile.labels.clone();
     let plan = ImagePlan { platform, labels, created: time, history, ..ImagePlan::default() };

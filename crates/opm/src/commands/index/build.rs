@@ -7,9 +7,9 @@ use legacy::index_image::{
     self, BuildOptions, DEFAULT_BINARY, DEFAULT_TAG, IndexDockerfile, IndexImageContent, Staged,
 };
 use legacy::{Changed, Database, DatabaseTarget, IfMissing};
-use source::{ContainerTool, Fetcher, SourceError};
+use source::{ContainerTool, Delivery, Fetcher, SourceError};
 
-use crate::commands::build::{USER, base_image, deliver, output, program_layer, reference, source_date_epoch};
+use crate::commands::build::{USER, output, program_layer, reference, source_date_epoch};
 use crate::database;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
@@ -169,7 +169,7 @@ impl BuildArgs {
         let images = images::open(tls, &self.pull);
         let base = match self.binary_image.as_deref() {
             None | Some("scratch") => None,
-            Some(reference) => Some(base_image(reference, &images, &store)?),
+            Some(reference) => Some(images.base(reference, &store)?),
         };
         let platform = self.pull.platform.clone();
         let content = match (&base, &self.binary_image) {
@@ -188,7 +188,8 @@ impl BuildArgs {
         };
         let image = index_image::build(&store, database, &BuildOptions { content, platform, user: USER, time })?;
         let tag = self.tag.as_deref().map(reference).transpose().map_err(Failure::message)?;
-        deliver(tag.as_ref(), self.push, self.image_output.as_ref(), &store, &image, &images)?;
+        let delivery = Delivery { name: tag.as_ref(), push: self.push, output: self.image_output.as_ref() };
+        images.deliver(&delivery, &store, &image)?;
         Ok(image)
     }
 }

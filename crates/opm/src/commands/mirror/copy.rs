@@ -7,8 +7,9 @@ use mirror::push::PushReport;
 use mirror::set::write_whole;
 use mirror::volume::parse_size;
 
-use super::flags::{CatalogImageBuilder, ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
+use super::flags::{ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
 use super::push::{finish, outcome};
+use crate::commands::build::CatalogImageBuilder;
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
@@ -59,8 +60,9 @@ pub(super) fn copy(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Re
     let scratch = Unfinished::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let options = CopyOptions { selection: &options, spool: args.spool, scratch: scratch.path() };
-    let (report, lock) = mirror::copy::copy(request, &target, &options, &CatalogImageBuilder(tls), &run.session()?)
-        .map_err(unresolved)?;
+    let (report, lock) =
+        mirror::copy::copy(request, &target, &options, &CatalogImageBuilder::default(), &run.session()?)
+            .map_err(unresolved)?;
     match lock {
         Some(lock) => {
             if let Some(out) = &args.lock {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use clap::builder::TypedValueParser;
 use fbc::Limits;
-use fbc::fault::Fault;
-use image::{CatalogImages, Descriptor, Platform, Programs, Store};
+use image::{Platform, Store};
 use mirror::MirrorError;
 use mirror::destination::{MirrorDestination, PathLayout};
 use mirror::imageset::ImageSetProblem;
@@ -19,7 +18,6 @@ use source::{Images, PullSettings, RegistrySettings, RunningStage};
 
 use super::installed;
 use crate::choice::{InvalidValue, choice};
-use crate::commands::build;
 use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -245,17 +243,6 @@ impl mirror::session::MirrorProgress for Face {
 
     fn transfer(&self, doing: &'static str, bytes: u64) -> Box<dyn RunningStage> {
         Box::new(self.moved.show(doing, bytes))
-    }
-}
-
-/// Builds images of catalogs like `opm build`.
-pub(crate) struct CatalogImageBuilder<'a>(pub(crate) &'a TlsFlags);
-
-impl CatalogImages for CatalogImageBuilder<'_> {
-    fn build(&self, directory: &Path, store: &Store, programs: &Programs) -> Result<Descriptor, Box<dyn Fault>> {
-        let printer = Printer::new();
-        let built = build::into_store(directory, store, programs.clone(), self.0, &printer);
-        built.map_err(|failure| failure.into_fault(&printer))
     }
 }
 

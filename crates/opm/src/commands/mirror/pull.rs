@@ -8,7 +8,8 @@ use mirror::pull::{PullOptions, PullReport, VolumePlan};
 use mirror::set::SetDir;
 use mirror::volume;
 
-use super::flags::{CatalogImageBuilder, ChoiceFlags, Input, MoveFlags, print_json, read, unresolved};
+use super::flags::{ChoiceFlags, Input, MoveFlags, print_json, read, unresolved};
+use crate::commands::build::CatalogImageBuilder;
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
@@ -86,7 +87,7 @@ pub(super) fn pull(
         enforce_policy: args.moving.enforce_policy,
     };
     let (mut report, pulled) =
-        mirror::pull::pull(&set, request, &text, &options, &CatalogImageBuilder(tls), &run.session()?)
+        mirror::pull::pull(&set, request, &text, &options, &CatalogImageBuilder::default(), &run.session()?)
             .map_err(unresolved)?;
     if let Some(lock) = &report.lock {
         match report.in_volumes {

@@ -12,16 +12,16 @@ use edit::run_bundle::{self, Additions, ChannelEdit};
 use fbc::blob::TextBuffer;
 use fbc::fault::{Class, Fault};
 use fbc::{Fbc, Limits};
-use image::{Platform, ProgramError, Reference, find_program};
-use source::{CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Images, LoadedCatalog, NamedSource, SourceError};
+use image::{CatalogImages, Platform, ProgramChoice, ProgramError, Programs, Reference, Store, find_program};
+use source::{CONFIGS, CONFIGS_LABEL, DATABASE_LABEL, Delivery, Images, LoadedCatalog, NamedSource, SourceError};
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
-use crate::commands::build::Programs;
+use crate::commands::build::CatalogImageBuilder;
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{commands, report};
+use crate::report;
 use documents::{as_written, printed, shown, write_catalog};
 
 /// The default path of the database of an index image, for empty labels.
@@ -246,11 +246,14 @@ impl CatalogBuilder<'_> {
             write_catalog(&documents, scratch.path())?;
             self.check(scratch.path(), documents.len())?;
             let push = !matches!(self.reader, CatalogConsumer::Image { push: false, .. });
-            let base = self.flags.registry_base.as_deref();
-            let how = commands::build::BuildPushOptions { base, programs: self.programs()?, push };
-            let image =
-                commands::build::push_catalog(scratch.path(), name, how, self.tls, &self.flags.pull, self.printer)?;
+            let base = self.flags.registry_base.as_deref().map(|base| (base, self.images));
+            let layout = Unfinished::private("opm-build-")?;
+            let store = Store::open(&layout.path().join("image"))?;
+            let built = CatalogImageBuilder { base }.build(scratch.path(), &store, &self.programs()?);
+            let built = built.map_err(|error| Failure::Fault(Vec::new(), error))?;
+            let image = name.with_digest(built.digest);
             if push {
+                self.images.deliver(&Delivery { name: Some(name), push, output: None }, &store, &built)?;
                 self.printer.report(&format!("Pushed the catalog image {image}"));
             }
             return Ok(CatalogPodContent::Image(image.to_string()));
@@ -283,7 +286,7 @@ impl CatalogBuilder<'_> {
     fn programs(&self) -> Result<Programs, Failure> {
         let platform = self.flags.pull.platform.clone();
         if self.reader != CatalogConsumer::Pod {
-            return Ok(vec![(platform.unwrap_or_else(commands::build::data_platform), None)]);
+            return Ok(ProgramChoice::none(platform.as_slice()));
         }
         let platform = platform.unwrap_or_else(Platform::host);
         let alone = self.flags.registry_base.is_none();
