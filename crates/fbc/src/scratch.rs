@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -247,6 +247,24 @@ pub fn rename_new(file: PathBuf, destination: &Path) -> io::Result<()> {
     Ok(TempPath::try_from_path(file)?.persist_noclobber(destination)?)
 }
 
+/// Writes a file atomically: a failure leaves an existing file as it was. A pipe or device is written to, not replaced,
+/// and a link stays: the file that it points to is written.
+///
+/// # Errors
+/// Fails when the file cannot be written.
+pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let target = match path.canonicalize() {
+        Ok(target) if target.is_file() => target,
+        Err(_) if path.symlink_metadata().is_err() => path.to_owned(),
+        _ => return fs::write(path, content),
+    };
+    let mode = target.metadata().map_or(umasked(0o644), |about| about.permissions().mode() & 0o777);
+    let mut file = TempFile::beside(&target, ".opm-")?;
+    file.file().write_all(content)?;
+    file.finish(&target, mode)?;
+    Ok(())
+}
+
 /// Returns the directory of a file.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -288,6 +306,23 @@ mod tests {
         assert_eq!((count(), mode(&dir.path().join("kept"))), (1, 0o640));
         let kept = TempFolder::inside(dir.path(), ".x-").unwrap().keep();
         assert!(kept.is_dir());
+    }
+
+    #[test]
+    fn a_link_to_a_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        for (content, mode_before) in [("new", None), ("newer", Some(0o600))] {
+            if let Some(mode) = mode_before {
+                fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            }
+            write_file(&link, content.as_bytes()).unwrap();
+            assert!(link.is_symlink());
+            assert_eq!(fs::read_to_string(&file).unwrap(), content);
+        }
+        assert_eq!(mode(&file), 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fbc::scratch::{TempFile, is_empty_or_absent, umasked};
+use fbc::scratch::is_empty_or_absent;
 use fbc::{Members, Unportable};
 
 use crate::exit::{CommandResult, Failure};
@@ -108,16 +108,9 @@ impl NewFiles {
     }
 }
 
-/// Writes a file atomically: a failure leaves an existing file as it was. A pipe or device is written to, not replaced.
+/// Writes a file that the user names, atomically.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    let failed = |error: &io::Error| in_path(path, error);
-    if path.exists() && !path.is_file() {
-        return fs::write(path, text).map_err(|error| failed(&error));
-    }
-    let mut file = TempFile::beside(path, ".opm-").map_err(|error| failed(&error))?;
-    io::Write::write_all(file.file(), text.as_bytes()).map_err(|error| failed(&error))?;
-    file.finish(path, umasked(0o644)).map_err(|error| failed(&error))?;
-    Ok(())
+    fbc::scratch::write_file(path, text.as_bytes()).map_err(|error| in_path(path, &error))
 }
 
 /// Lists the files below a directory that this program wrote, relative to it and sorted.
