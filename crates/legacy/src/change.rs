@@ -73,22 +73,36 @@ impl Database {
     /// Fails when `target` is not an index, is in use, or cannot be written; it is then unchanged.
     pub fn publish(&self, target: &Path) -> Result<(), Error> {
         let in_file = |error: Error| error.in_file(target);
-        let source = self.connection()?;
-        // Leave WAL mode, so that the file is self-contained.
-        source.execute_batch("PRAGMA journal_mode = DELETE")?;
         let mut existing = Database::write(target)?;
         if let Some(connection) = existing.existing_mut() {
+            let source = self.connection()?;
             let version = schema::version(connection).map_err(in_file)?;
             if version > VERSION {
                 return Err(Error::Newer { path: target.to_owned(), version });
             }
             return copy::backup(source, connection, target).map_err(in_file);
         }
-        let Some(new) = NewFile::wait(target)? else { return self.publish(target) };
+        match self.publish_new(target)? {
+            true => Ok(()),
+            false => self.publish(target),
+        }
+    }
+
+    /// Creates the file `target` with the content of this database; returns `false` if it exists.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be written.
+    pub(crate) fn publish_new(&self, target: &Path) -> Result<bool, Error> {
+        let in_file = |error: Error| error.in_file(target);
+        let source = self.connection()?;
+        // Leave WAL mode, so that the file is self-contained.
+        source.execute_batch("PRAGMA journal_mode = DELETE")?;
+        let Some(new) = NewFile::wait(target)? else { return Ok(false) };
         let mut connection = connect(&new.file, CREATE).map_err(in_file)?;
         copy::backup(source, &mut connection, target).map_err(in_file)?;
         connection.close().map_err(|(_, error)| in_file(error.into()))?;
-        new.put(target)
+        new.put(target)?;
+        Ok(true)
     }
 
     /// Reclaims the space of removed rows, and returns the result of a change.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use catalog::{DATABASE_LABEL, INDEX_LAYERS};
-use fbc::scratch::TempFolder;
+use fbc::scratch::{self, TempFolder};
 use image::{BaseImage, Descriptor, Image, ImagePlan, Layer, Platform, Store};
 
 use crate::change::date;
@@ -27,8 +27,17 @@ const DATABASE: &str = "database/index.db";
 pub struct IndexDockerfile<'a> {
     /// The base image, which contains opm.
     pub binary: &'a str,
-    /// Its path; defaults to `index.IndexDockerfile`.
+    /// Its path; defaults to `index.Dockerfile`.
     pub path: Option<&'a Path>,
+}
+
+/// What [`Staged::write`] does with a database that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfExists {
+    /// Replace its content.
+    Overwrite,
+    /// Fail: other commands use it as the current index.
+    Reject,
 }
 
 impl IndexDockerfile<'_> {
@@ -98,14 +107,22 @@ impl Staged {
     /// Writes the database and a Dockerfile to the current directory.
     ///
     /// # Errors
-    /// Fails when one of them cannot be written.
-    pub fn write(self, dockerfile: &IndexDockerfile<'_>) -> Result<(), OperationError> {
+    /// Fails when one of them cannot be written, or a database must not be overwritten.
+    pub fn write(self, dockerfile: &IndexDockerfile<'_>, exists: IfExists) -> Result<(), OperationError> {
         let target = Path::new(".").join(DATABASE);
         fs::create_dir_all("database").map_err(OperationError::file(&target))?;
-        Database::write(&self.database)?.publish(&target)?;
+        let database = Database::write(&self.database)?;
+        match exists {
+            IfExists::Overwrite => database.publish(&target)?,
+            // Another command may have written one since the check.
+            IfExists::Reject if !database.publish_new(&target)? => {
+                return Err(OperationError::Generated(DATABASE.into()));
+            }
+            IfExists::Reject => {}
+        }
         set_mode(&target, 0o666)?;
         let path = dockerfile.path();
-        fs::write(path, dockerfile.text(DATABASE)).map_err(OperationError::file(path))
+        scratch::write_file(path, dockerfile.text(DATABASE).as_bytes()).map_err(OperationError::file(path))
     }
 
     /// Writes a Dockerfile that adds the staged database, for a container tool that runs in the current directory;
@@ -121,7 +138,7 @@ impl Staged {
             Some(path) => path.to_owned(),
             None => self.folder.path().join(DEFAULT_DOCKERFILE),
         };
-        fs::write(&path, dockerfile.text(&source)).map_err(OperationError::file(&path))?;
+        scratch::write_file(&path, dockerfile.text(&source).as_bytes()).map_err(OperationError::file(&path))?;
         Ok(path)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use rusqlite::Connection;
 
@@ -423,20 +423,20 @@ const COMMANDS: &[(Class, &str)] = &[
     (Rejects(""), "crd-diff index.db"),
 ];
 
-/// The commands that take the database of an image, here `oci:image`.
+/// The commands that take the database of an image, here `oci:image`. `{n}` is a number as above.
 #[rustfmt::skip]
 const IMAGE_COMMANDS: &[(Class, &str)] = &[
     (Reads(0), "list bundles oci:image"),
     (Reads(0), "unpack oci:image --unpack-dir out"),
-    (Reads(0), "index export -i oci:image -p q0 -f out"),
+    (Reads(0), "index export -i oci:image -p q5 -f out"),
     (Reads(0), "index inspect packages --from-index oci:image"),
     (Reads(0), "index inspect package p0 --from-index oci:image"),
-    (Writes, "index add -f oci:image -b ./q1-1.0.0 --generate"),
-    (Writes, "index rm -f oci:image -o p0 --generate"),
-    (Writes, "index prune -f oci:image -p p0 --generate"),
+    (Writes, "index add -f oci:image -b ./q{n}-1.0.0 --generate"),
+    (Writes, "index rm -f oci:image -o p{n} --generate"),
+    (Writes, "index prune -f oci:image -p p{n} --generate"),
     (Writes, "index prune-stranded -f oci:image --generate"),
-    (Writes, "index deprecatetruncate -f oci:image -b registry.test/p0:1.0 --generate"),
-    (Writes, "index rmb --mode semver -f oci:image registry.test/p0:1.2 --generate"),
+    (Writes, "index deprecatetruncate -f oci:image -b registry.test/p{n}:1.0 --generate"),
+    (Writes, "index rmb --mode semver -f oci:image registry.test/p{n}:1.2 --generate"),
 ];
 
 /// The other commands: they take no database.
@@ -542,7 +542,7 @@ const KINDS: &[Kind] = &[
             ("rehearse", Fails("is not a bundle")),
             ("site build", Fails("\"index.db\" contains no catalog")),
             ("index inspect package", Fails("package \"p0\" not found in index")),
-            ("index export", Fails("package \"q0\" not found in index")),
+            ("index export", Fails("package \"q5\" not found in index")),
             ("registry add", Done),
             ("registry prune", Done),
             ("registry prune-stranded", Done),
@@ -712,16 +712,16 @@ fn write_image(env: &TestEnv, to: &str) {
     image::Client::new(options).unwrap().push(&built.digest, &place).unwrap();
 }
 
-/// Returns the files below a directory, with their content.
-fn tree(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+/// Returns the names of the files below a directory, with their digests.
+fn tree(directory: &Path) -> Vec<(PathBuf, image::Digest)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
+        let name = PathBuf::from(path.file_name().unwrap());
         if path.is_dir() {
-            found.extend(tree(&path));
+            found.extend(tree(&path).into_iter().map(|(below, digest)| (name.join(below), digest)));
         } else {
-            let content = fs::read(&path).unwrap();
-            found.push((path, content));
+            found.push((name, image::Digest::of(&fs::read(&path).unwrap())));
         }
     }
     found.sort();
@@ -779,9 +779,9 @@ fn check_image(env: &TestEnv, kind: &Kind, class: Class, command: &str, usual: O
 fn every_command_handles_images_of_every_kind_of_databases() {
     let base = TestEnv::new();
     write_packages(&base);
-    base.stdout(&["registry", "add", "-d", "index.db", "-b", "./q0-1.0.0"]);
+    base.stdout(&["registry", "add", "-d", "index.db", "-b", "./q5-1.0.0"]);
     let clone = |kind: &Kind| {
-        let env = base.clone_of(&["q1-1.0.0", "index.db"]);
+        let env = base.clone_of(&["q0-1.0.0", "index.db"]);
         (kind.create)(&env.path("index.db"));
         write_image(&env, "image");
         env
@@ -790,9 +790,9 @@ fn every_command_handles_images_of_every_kind_of_databases() {
     let usual: Vec<Option<Vec<String>>> = IMAGE_COMMANDS
         .iter()
         .map(|(class, command)| {
-            let env = good.clone_of(&["q1-1.0.0", "image"]);
+            let env = good.clone_of(&["q0-1.0.0", "image"]);
             (*class == Writes).then(|| {
-                env.stdout(&command.split(' ').collect::<Vec<_>>());
+                env.stdout(&command.replace("{n}", "0").split(' ').collect::<Vec<_>>());
                 bundles(&env, "database/index.db")
             })
         })
@@ -803,9 +803,9 @@ fn every_command_handles_images_of_every_kind_of_databases() {
             scope.spawn(move || -> Vec<String> {
                 let original = clone(kind);
                 let cell = |((class, command), usual): (&(Class, &str), &Option<Vec<String>>)| {
-                    let env = original.clone_of(&["q1-1.0.0", "image"]);
+                    let env = original.clone_of(&["q0-1.0.0", "image"]);
                     let usual = usual.as_deref().filter(|_| kind.name != "empty");
-                    check_image(&env, kind, *class, command, usual)
+                    check_image(&env, kind, *class, &command.replace("{n}", "0"), usual)
                 };
                 IMAGE_COMMANDS.iter().zip(usual).filter_map(cell).collect()
             })
@@ -843,28 +843,21 @@ fn numbered(command: &str) -> Vec<Vec<String>> {
     (0..6).map(|n| command.replace("{n}", &n.to_string()).split(' ').map(str::to_owned).collect()).collect()
 }
 
-fn writers() -> impl Iterator<Item = &'static str> {
-    COMMANDS.iter().filter(|(class, _)| *class == Writes).map(|(_, command)| *command)
+fn writers(commands: &'static [(Class, &str)]) -> impl Iterator<Item = &'static str> {
+    commands.iter().filter(|(class, _)| *class == Writes).map(|(_, command)| *command)
 }
 
 #[test]
 fn commands_that_write_in_parallel_have_the_effect_of_all() {
     let base = TestEnv::new();
     write_packages(&base);
-    for command in writers() {
+    for command in writers(COMMANDS) {
         let (one, all) = (base.clone_of(&["."]), base.clone_of(&["."]));
-        let started: Vec<_> = numbered(command)
-            .iter()
-            .map(|arguments| {
-                all.command().args(arguments).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
-            })
-            .collect();
+        for output in run_all(&all, command) {
+            assert!(output.status.success(), "{command}: {}", all.show(output));
+        }
         for arguments in numbered(command) {
             one.stdout(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        }
-        for child in started {
-            let output = child.wait_with_output().unwrap();
-            assert!(output.status.success(), "{command}: {}", all.show(output));
         }
         assert_eq!(content(&all), content(&one), "{command}");
     }
@@ -876,7 +869,7 @@ fn a_killed_command_leaves_the_database_before_or_after_its_change() {
     write_packages(&base);
     let before = content(&base);
     let rounds = testkit::kill_rounds().div_ceil(5);
-    for (place, command) in (0..).zip(writers()) {
+    for (place, command) in (0..).zip(writers(COMMANDS)) {
         let arguments = &numbered(command)[0];
         let done = base.clone_of(&["."]);
         let start = std::time::Instant::now();
@@ -891,6 +884,132 @@ fn a_killed_command_leaves_the_database_before_or_after_its_change() {
             child.wait().unwrap();
             let now = content(&env);
             assert!(now == before || now == after, "{command}, round {round}: {now}");
+        }
+    }
+}
+
+/// Runs a command with all numbers in parallel, and returns the outcome of each.
+fn run_all(env: &TestEnv, command: &str) -> Vec<Output> {
+    let start = |arguments: &Vec<String>| {
+        env.command().args(arguments).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let started: Vec<_> = numbered(command).iter().map(start).collect();
+    started.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
+}
+
+/// An environment with the image of a database.
+fn with_image() -> TestEnv {
+    let env = TestEnv::new();
+    write_packages(&env);
+    write_image(&env, "image");
+    fs::remove_file(env.path("index.db")).unwrap();
+    env
+}
+
+/// Returns the content of a generated database as text.
+fn generated(env: &TestEnv) -> String {
+    fs::copy(env.path("database/index.db"), env.path("index.db")).unwrap();
+    let content = content(env);
+    fs::remove_file(env.path("index.db")).unwrap();
+    content
+}
+
+#[test]
+fn one_of_several_commands_that_generate_the_same_files_succeeds() {
+    let base = with_image();
+    let image = tree(&base.path("image"));
+    for command in writers(IMAGE_COMMANDS) {
+        let (one, all) = (base.clone_of(&["."]), base.clone_of(&["."]));
+        let before = all.names(".");
+        let outcomes = run_all(&all, command);
+        let winners: Vec<usize> = (0..6).filter(|n| outcomes[*n].status.success()).collect();
+        let shown: Vec<String> = outcomes.into_iter().map(|output| all.show(output)).collect();
+        assert_eq!(winners.len(), 1, "{command}: {shown:?}");
+        let refused = shown.iter().filter(|shown| shown.contains("database/index.db already exists")).count();
+        assert_eq!(refused, 5, "{command}: {shown:?}");
+        one.stdout(&numbered(command)[winners[0]].iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(generated(&all), generated(&one), "{command}");
+        assert_eq!(all.read("index.Dockerfile"), one.read("index.Dockerfile"));
+        assert_eq!(tree(&all.path("image")), image, "{command}");
+        let new: Vec<String> = all.names(".").into_iter().filter(|name| !before.contains(name)).collect();
+        assert_eq!(new, ["database", "index.Dockerfile"], "{command}");
+    }
+}
+
+#[test]
+fn commands_that_build_images_in_parallel_build_what_each_builds_alone() {
+    let base = with_image();
+    let image = tree(&base.path("image"));
+    for command in writers(IMAGE_COMMANDS) {
+        let to = "--container-tool none --binary-image scratch --image-output oci:out";
+        let command = command.replace("--generate", to);
+        let digests = |env: &TestEnv, outcomes: Vec<Output>| -> Vec<String> {
+            let digest = |output: Output| {
+                assert!(output.status.success(), "{command}: {}", env.show(output));
+                String::from_utf8(output.stdout).unwrap().trim().to_owned()
+            };
+            outcomes.into_iter().map(digest).collect()
+        };
+        let alone = |arguments: Vec<String>| {
+            let env = base.clone_of(&["."]);
+            let output = env.command().args(arguments).output().unwrap();
+            digests(&env, vec![output])
+        };
+        let expected: Vec<String> = numbered(&command).into_iter().flat_map(alone).collect();
+        let all = base.clone_of(&["."]);
+        assert_eq!(digests(&all, run_all(&all, &command)), expected, "{command}");
+        // The layout has all of them.
+        let index: image::ImageIndex = serde_json::from_str(&all.read("out/index.json")).unwrap();
+        let mut found: Vec<String> = index.manifests.iter().map(|image| image.digest.to_string()).collect();
+        let mut built = expected;
+        for digests in [&mut found, &mut built] {
+            digests.sort();
+            digests.dedup();
+        }
+        assert_eq!(found, built, "{command}");
+        let blobs = tree(&all.path("out/blobs/sha256"));
+        assert!(blobs.iter().all(|(name, digest)| name.as_os_str() == digest.hex().as_str()), "{command}: {blobs:?}");
+        for image in index.manifests {
+            let manifest = all.read(&format!("out/blobs/sha256/{}", image.digest.hex()));
+            let manifest: image::ImageManifest = serde_json::from_str(&manifest).unwrap();
+            let mut parts = manifest.layers.iter().chain([&manifest.config]);
+            assert!(
+                parts.all(|part| blobs.iter().any(|(_, digest)| *digest == part.digest)),
+                "{command}: {manifest:?}"
+            );
+        }
+        assert_eq!(tree(&all.path("image")), image, "{command}");
+    }
+}
+
+#[test]
+fn a_killed_command_on_an_image_leaves_no_part_of_its_output() {
+    let base = with_image();
+    let image = tree(&base.path("image"));
+    let rounds = testkit::kill_rounds().div_ceil(5);
+    for (place, command) in (0..).zip(writers(IMAGE_COMMANDS)) {
+        let arguments = &numbered(command)[0];
+        let done = base.clone_of(&["."]);
+        let start = std::time::Instant::now();
+        done.stdout(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let (whole, after) = (start.elapsed(), generated(&done));
+        for round in 0..rounds {
+            let env = base.clone_of(&["q0-1.0.0", "image"]);
+            let mut child = env.command().args(arguments).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(whole.mul_f64(((round + place) * 37 % 100) as f64 / 100.0));
+            let _ = child.kill();
+            child.wait().unwrap();
+            assert_eq!(tree(&env.path("image")), image, "{command}, round {round}");
+            if env.path("database/index.db").exists() {
+                assert_eq!(generated(&env), after, "{command}, round {round}");
+            }
+            if env.path("index.Dockerfile").exists() {
+                assert!(env.path("database/index.db").exists(), "{command}, round {round}");
+                assert_eq!(env.read("index.Dockerfile"), done.read("index.Dockerfile"), "{command}, round {round}");
+            }
+            // Nothing is in the way of the next run.
+            env.stdout(&[&arguments.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--overwrite"]].concat());
+            assert_eq!(generated(&env), after, "{command}, round {round}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use image::{Descriptor, Location, Platform, Store, find_program};
 use legacy::index_image::{
-    self, BuildOptions, DEFAULT_BINARY, DEFAULT_TAG, IndexDockerfile, IndexImageContent, Staged,
+    self, BuildOptions, DEFAULT_BINARY, DEFAULT_TAG, IfExists, IndexDockerfile, IndexImageContent, Staged,
 };
 use legacy::{Changed, Database, DatabaseTarget, IfMissing};
 use source::{ContainerTool, Delivery, Fetcher, SourceError};
@@ -150,7 +150,8 @@ impl BuildArgs {
         let staged = Staged::new(from_index.filter(|image| !image.is_empty()), fetcher)?;
         database::change(&DatabaseTarget::in_place(staged.database(), IfMissing::Create), printer, change)?;
         if self.generate {
-            staged.write(&self.dockerfile())?;
+            let exists = if self.overwrite { IfExists::Overwrite } else { IfExists::Reject };
+            staged.write(&self.dockerfile(), exists)?;
             return Ok(Built(None));
         }
         if tools.build == ContainerTool::None {
