@@ -204,16 +204,14 @@ fn open(
     // The bundles that a cluster needs are a part, even if the file requests the whole catalog.
     let whole = full && wanted.packages.is_empty() && installed.is_none();
     let (program, extract_content, program_note) = match whole {
-        true => (Program::Original, data_only_catalog(&image.config), None),
+        // It is not built.
+        true => (Program::Nothing, data_only_catalog(&image.config), None),
         false => {
             let platforms = match platforms.is_empty() {
                 true => platforms_of(session.images, &image.digest),
                 false => platforms.clone(),
             };
-            let decision = decide(&image.config, &source, &platforms, options).map_err(|refusal| {
-                let remedies = refusal.remedies(options);
-                named(MirrorError::Program { refusal, remedies })
-            })?;
+            let decision = decide(&image, &source, &platforms, options, session).map_err(&named)?;
             let note = decision.left_out.map(|error| {
                 format!(
                     "catalog {source}: its image contains no program, so clusters serve the catalog with their own opm \

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use fbc::scratch::TempFolder;
 use image::{
-    BaseImage, BlobRequest, CatalogImages, ConfigFile, Descriptor, ImageManifest, ImagePlan, Layer, LayerModes, Parts,
-    Platform, ProgramError, Programs, find_program,
+    BaseImage, BlobRequest, CatalogImages, ConfigFile, Descriptor, Digest, Image, ImageManifest, ImagePlan, Layer,
+    LayerModes, Parts, Platform, ProgramError, Programs, Reference, Store, find_program,
 };
 use source::{CONFIGS, CONFIGS_LABEL};
 
@@ -23,12 +23,19 @@ const MANIFEST_LIMIT: u64 = 4 << 20;
 /// The program in the image of a catalog.
 #[derive(Debug, Clone)]
 pub(crate) enum Program {
-    /// That of the original image.
-    Original,
+    /// That of the original images.
+    Original(Vec<OriginalImage>),
     /// Ours, for every platform of the original image.
     Ours(Programs),
     /// None: clusters extract the catalog and serve it with their own.
     Nothing,
+}
+
+/// An image to build on. Its layers need not be stored.
+#[derive(Debug, Clone)]
+pub(crate) struct OriginalImage {
+    manifest: ImageManifest,
+    config: ConfigFile,
 }
 
 /// The decision on the program of a filtered catalog.
@@ -47,6 +54,13 @@ pub enum ProgramRefusal {
     /// Only an image in a registry can be built on.
     #[error("--catalog-program original requires a catalog in a registry")]
     NotInRegistry,
+    /// The original has no image for the requested platforms.
+    #[error("--catalog-program original requires an image for {}, which the catalog does not have", listed(.0))]
+    NoPlatform(Vec<Platform>),
+}
+
+fn listed(platforms: &[Platform]) -> String {
+    platforms.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 impl ProgramRefusal {
@@ -54,7 +68,7 @@ impl ProgramRefusal {
     pub(crate) fn remedies(&self, options: &SelectionOptions) -> Cow<'static, str> {
         let original = "--catalog-program original";
         match self {
-            ProgramRefusal::NotInRegistry => "--catalog-program ours".into(),
+            ProgramRefusal::NotInRegistry | ProgramRefusal::NoPlatform(_) => "--catalog-program ours".into(),
             _ if !options.takes_binary => original.into(),
             ProgramRefusal::Program(ProgramError::Dynamic { platform, .. } | ProgramError::NoneFor { platform }) => {
                 format!("--binary {platform}=FILE with a static binary, or {original}").into()
@@ -70,25 +84,60 @@ impl ProgramRefusal {
 /// # Errors
 /// Fails if our program is requested and cannot run in the image, or the original cannot be built on.
 pub(crate) fn decide(
-    original: &ConfigFile,
+    original: &Image,
     source: &CatalogLocation,
     platforms: &[Platform],
     options: &SelectionOptions,
-) -> Result<ProgramDecision, ProgramRefusal> {
+    session: &MirrorSession<'_>,
+) -> Result<ProgramDecision, MirrorError> {
     let decided = |program| Ok(ProgramDecision { program, left_out: None });
+    let refused = |refusal: ProgramRefusal| MirrorError::Program { remedies: refusal.remedies(options), refusal };
     match options.program {
         Some(CatalogProgram::Nothing) => decided(Program::Nothing),
-        Some(CatalogProgram::Ours) => decided(Program::Ours(ours(platforms, options)?)),
-        _ if !original.has_program() => decided(Program::Nothing),
-        Some(CatalogProgram::Original) => match source {
-            CatalogLocation::Registry(_) => decided(Program::Original),
-            CatalogLocation::Layout(_) => Err(ProgramRefusal::NotInRegistry),
-        },
+        Some(CatalogProgram::Ours) => {
+            decided(Program::Ours(ours(platforms, options).map_err(|error| refused(error.into()))?))
+        }
+        _ if !original.config.has_program() => decided(Program::Nothing),
+        Some(CatalogProgram::Original) => {
+            let CatalogLocation::Registry(reference) = source else {
+                return Err(refused(ProgramRefusal::NotInRegistry));
+            };
+            let images = originals(&reference.with_digest(original.digest), &original.digest, platforms, session)?;
+            if images.is_empty() {
+                return Err(refused(ProgramRefusal::NoPlatform(platforms.to_vec())));
+            }
+            decided(Program::Original(images))
+        }
         None => match ours(platforms, options) {
             Ok(programs) => decided(Program::Ours(programs)),
             Err(error) => Ok(ProgramDecision { program: Program::Nothing, left_out: Some(error.into()) }),
         },
     }
+}
+
+/// Fetches the manifests and configs of the original images.
+fn originals(
+    reference: &Reference,
+    digest: &Digest,
+    platforms: &[Platform],
+    session: &MirrorSession<'_>,
+) -> Result<Vec<OriginalImage>, MirrorError> {
+    let (client, store) = (session.client, session.store());
+    let limits = &client.options().limits;
+    let surveyed = client.survey(&[(reference.clone(), platforms.to_vec())], false).pop();
+    surveyed.ok_or(MirrorError::NoResponse)??;
+    let mut images = Vec::new();
+    for document in Parts::of(store, digest, platforms, limits)?.documents {
+        let content = store.read(&document.digest, MANIFEST_LIMIT)?;
+        let Ok(manifest) = serde_json::from_slice::<ImageManifest>(&content) else { continue };
+        let wanted = BlobRequest { blob: manifest.config.clone(), from: vec![reference.clone().into()] };
+        if let Some(error) = client.fetch_set(vec![wanted]).into_values().next() {
+            return Err(error.into());
+        }
+        let config = serde_json::from_slice(&store.read(&manifest.config.digest, limits.config)?)?;
+        images.push(OriginalImage { manifest, config });
+    }
+    Ok(images)
 }
 
 /// Returns our program for every platform.
@@ -117,41 +166,23 @@ pub(crate) fn build(
 ) -> Result<Descriptor, MirrorError> {
     let data = [(Platform::of_data(), None)];
     let programs = match &catalog.program {
-        Program::Original => return original(catalog, directory, session),
+        Program::Original(images) => return build_on(images, directory, session.store()),
         Program::Ours(programs) => programs,
         Program::Nothing => &data.to_vec(),
     };
     images.build(directory, session.store(), programs).map_err(MirrorError::Build)
 }
 
-/// Builds on the original image: replaces its catalog and removes its stale cache.
-fn original(catalog: &OpenCatalog, directory: &Path, session: &MirrorSession<'_>) -> Result<Descriptor, MirrorError> {
-    let CatalogLocation::Registry(reference) = &catalog.source else {
-        let refusal = ProgramRefusal::NotInRegistry;
-        return Err(MirrorError::Problem(refusal.to_string()));
-    };
-    let (client, store) = (session.client, session.store());
-    let limits = &client.options().limits;
-    let pinned = reference.with_digest(catalog.digest);
-    let surveyed = client.survey(&[(pinned.clone(), catalog.platforms.clone())], false).pop();
-    surveyed.ok_or(MirrorError::NoResponse)??;
-    let parts = Parts::of(store, &catalog.digest, &catalog.platforms, limits)?;
+/// Builds on the original images: replaces their catalog and removes their stale cache.
+fn build_on(originals: &[OriginalImage], directory: &Path, store: &Store) -> Result<Descriptor, MirrorError> {
     let scratch = TempFolder::private("opm-mirror-")?;
     let nothing = scratch.path().join("nothing");
     fs::write(&nothing, b"")?;
     let [removed, kept] = layers(directory, &nothing)?;
-    let built = [removed.write(store, 0, &|_| {})?, kept.write(store, 0, &|_| {})?];
+    let layers = [removed.write(store, 0, &|_| {})?, kept.write(store, 0, &|_| {})?];
+    let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     let mut images = Vec::new();
-    for document in &parts.documents {
-        let content = store.read(&document.digest, MANIFEST_LIMIT)?;
-        let Ok(manifest) = serde_json::from_slice::<ImageManifest>(&content) else { continue };
-        let digest = manifest.config.digest;
-        let wanted = BlobRequest { blob: manifest.config.clone(), from: vec![pinned.clone().into()] };
-        if let Some(error) = client.fetch_set(vec![wanted]).into_values().next() {
-            return Err(error.into());
-        }
-        let config: ConfigFile = serde_json::from_slice(&store.read(&digest, limits.config)?)?;
-        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    for OriginalImage { manifest, config } in originals {
         let plan = ImagePlan {
             platform: Platform {
                 os: config.os.clone(),
@@ -164,11 +195,9 @@ fn original(catalog: &OpenCatalog, directory: &Path, session: &MirrorSession<'_>
             history: vec!["opm mirror: the old catalog goes".into(), "opm mirror: what is kept of it".into()],
             ..ImagePlan::default()
         };
-        let base = BaseImage { manifest: &manifest, config: &config };
-        images.push(image::build(store, &plan, &built, Some(base))?);
+        images.push(image::build(store, &plan, &layers, Some(BaseImage { manifest, config }))?);
     }
     match images.as_slice() {
-        [] => Err(MirrorError::NoOriginal),
         [image] => Ok(image.clone()),
         images => Ok(image::build_index(store, images)?),
     }

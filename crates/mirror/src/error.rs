@@ -77,9 +77,6 @@ pub enum MirrorError {
     /// The image of a catalog cannot be built.
     #[error("{0}")]
     Build(Box<dyn Fault>),
-    /// The original image of a catalog has no manifest.
-    #[error("the original has no image to build on")]
-    NoOriginal,
     /// Manifests of images are not in the store.
     #[error(transparent)]
     Manifests(#[from] MissingManifests),

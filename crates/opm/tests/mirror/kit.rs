@@ -213,6 +213,20 @@ impl Kit {
         digest
     }
 
+    /// Pushes an index with a single image of the source.
+    pub(crate) fn index_of(&self, image: &str, name: &str) {
+        let image = self.client.pull(&Location::parse(&format!("{}/{image}", self.host)).unwrap()).unwrap();
+        let platform = Platform {
+            os: image.config.os.clone(),
+            architecture: image.config.architecture.clone(),
+            ..Platform::default()
+        };
+        let described = Descriptor::new(media_type::OCI_MANIFEST, image.digest, self.size_of(&image.digest));
+        let described = Descriptor { platform: Some(platform), ..described };
+        let digest = image::build_index(self.store(), &[described]).unwrap().digest;
+        self.client.push(&digest, &Location::parse(&format!("{}/{name}", self.host)).unwrap()).unwrap();
+    }
+
     /// Returns the image of an index of [`Kit::index`] for an architecture.
     pub(crate) fn index_child(&self, index: Digest, architecture: &str) -> Digest {
         let index: image::ImageIndex = serde_json::from_slice(&self.store().read(&index, 1 << 20).unwrap()).unwrap();

@@ -143,3 +143,26 @@ fn the_original_program_of_a_catalog_in_a_directory_is_refused_before_the_transf
     let catalog = blobs("layout");
     assert!(blobs("none").iter().all(|blob| catalog.contains(blob)), "{:?}", blobs("none"));
 }
+
+#[test]
+fn an_original_without_the_requested_platforms_is_refused_by_the_plan() {
+    let Some(kit) = Kit::new() else { return };
+    publish_with_program(&kit, "v2");
+    kit.index_of("ns/index:v2", "ns/index:v3");
+    let other = "    platforms:\n    - {os: linux, architecture: s390x}\n";
+    let file = kit.set_of("other.yaml", "v3", "    - name: alpha\n", other);
+    let to = kit.to();
+    for command in [&["plan", &file][..], &["pull", &file, "none"], &["copy", &file, &to]] {
+        let refused = kit.mirror_fails(&[command, &["--catalog-program", "original"]].concat());
+        assert!(refused.contains("requires an image for linux/s390x, which the catalog does not have"), "{refused}");
+        assert!(refused.contains("help: use --catalog-program ours, or --catalog-program none"), "{refused}");
+    }
+    // Only the catalog was read.
+    assert!(!kit.path("none/mirror/report.json").exists() && !kit.path("none/mirror/lock.json").exists());
+    let lacks = |name: &str| !kit.path("none/blobs/sha256").join(kit.digest_of(name).unwrap().hex()).exists();
+    assert!(lacks("ns/alpha-bundle:v2.0.0") && kit.closed_digest("m/ns/alpha-bundle:v2.0.0").is_none());
+    // The platforms that it has are enough.
+    let file = kit.set_of("both.yaml", "v3", "    - name: alpha\n", &other.replace("s390x", "amd64"));
+    kit.mirror(&["pull", &file, "set", "--catalog-program", "original"]);
+    assert_eq!(catalog(&kit, "set").1["Entrypoint"], serde_json::json!(["/bin/opm"]));
+}
