@@ -99,14 +99,20 @@ fn cut<'a>(
 
 impl KeptPart {
     /// Returns whether a package is selected, rather than kept as a dependency at most.
-    pub(crate) fn selects(&self, package: &str) -> bool {
+    fn selects(&self, package: &str) -> bool {
         self.packages.is_empty() && self.channels.is_empty()
             || self.packages.iter().any(|name| name == package)
             || self.names_channels(package)
     }
 
+    /// Returns whether a channel is selected, rather than kept as a dependency at most.
+    pub(crate) fn selects_channel(&self, package: &str, channel: &str) -> bool {
+        let named = self.channels.iter().any(|(of, name)| of == package && name == channel);
+        named || self.selects(package) && !self.names_channels(package)
+    }
+
     /// Returns whether only some channels of a package are selected.
-    pub(crate) fn names_channels(&self, package: &str) -> bool {
+    fn names_channels(&self, package: &str) -> bool {
         self.channels.iter().any(|(of, _)| of == package)
     }
 

@@ -137,12 +137,13 @@ pub struct Add {
     pub catalog: PathBuf,
     /// The bundles.
     pub bundles: Vec<LegacyBundle>,
+    /// Whether installed versions may lose their path to the channel head.
+    pub allow_stranded: bool,
     /// The limits for what is read.
     pub limits: Limits,
 }
 
-/// Adds bundles to a catalog directory, in place. They declare their own edges, so versions that these strand are only
-/// reported.
+/// Adds bundles to a catalog directory, in place.
 ///
 /// # Errors
 /// Fails as [`EditError`] says; the catalog is then as it was.
@@ -151,7 +152,7 @@ pub fn add(request: &Add, notices: &dyn Notices) -> Result<Edited, EditError> {
         catalog: request.catalog.clone(),
         write: Write::InPlace,
         dry_run: false,
-        allow_stranded: true,
+        allow_stranded: request.allow_stranded,
         limits: request.limits.clone(),
     };
     let transaction = Transaction::open(&options, false, notices)?;

@@ -223,6 +223,8 @@ pub struct Stranded {
     pub refused: Vec<ChannelReport>,
     /// Those that lose their upgrade as a consequence of the request.
     pub reported: Vec<ChannelReport>,
+    /// Whether a selection without dependencies strands some of them.
+    dependencies_cut: bool,
 }
 
 /// The maximum number of versions of a channel, and of channels, in a message.
@@ -247,6 +249,9 @@ impl Stranded {
                 stranded.reported.push(ChannelReport { outcomes: reported, ..report.clone() });
             }
             if !refused.is_empty() {
+                let held_back = |outcome: &UpgradeOutcome| matches!(outcome.now, UpgradeStatus::HeldBack { .. });
+                stranded.dependencies_cut |= matches!(purpose, Purpose::Select(selection) if !selection.dependencies)
+                    && refused.iter().any(held_back);
                 stranded.refused.push(ChannelReport { outcomes: refused, ..report });
             }
         }
@@ -274,14 +279,16 @@ impl Stranded {
             message += &format!("\n  and versions of {} more channels", self.refused.len() - MAX_SHOWN);
         }
         let advice = self.refused.iter().take(MAX_SHOWN).filter_map(|report| report.advice(catalog));
-        let help = ["--allow-stranded makes the edit anyway; to reconnect them afterwards:".to_owned()]
-            .into_iter()
-            .chain(advice.map(|advice| format!("  {advice}")));
-        let help: Vec<String> = help.collect();
-        Some(EditRefusal::new(message).help(match help.as_slice() {
-            [_] => "--allow-stranded makes the edit anyway".to_owned(),
-            help => help.join("\n"),
-        }))
+        let mut help = Vec::new();
+        if self.dependencies_cut {
+            help.push("--with-dependencies also keeps what these versions require".to_owned());
+        }
+        help.push("--allow-stranded makes the edit anyway".to_owned());
+        let advice: Vec<String> = advice.map(|advice| format!("\n  {advice}")).collect();
+        if !advice.is_empty() {
+            help.push(format!("to reconnect them afterwards:{}", advice.concat()));
+        }
+        Some(EditRefusal::new(message).help(help.join("; ")))
     }
 
     /// Returns the versions that lose their upgrade, by channel; with `allowed`, also those that the edit would be
@@ -348,12 +355,14 @@ fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &UpgradeOutcom
             DeprecationTarget::Bundle { package, bundle }
                 if package.as_ref().is_none_or(|package| *package == report.package) =>
             {
-                match outcome.before {
+                match (&outcome.before, &outcome.now) {
                     _ if forget && *bundle == outcome.bundle => Verdict::Requested,
+                    // It requires the bundle.
+                    (_, UpgradeStatus::HeldBack { .. }) => Verdict::Refused,
                     // Only the forgotten bundle mentioned it.
                     _ if forget && !entries.contains(&*outcome.bundle) => Verdict::Reported,
                     // It had no upgrade before either.
-                    UpgradeStatus::Latest if *bundle == outcome.bundle => Verdict::Reported,
+                    (UpgradeStatus::Latest, _) if *bundle == outcome.bundle => Verdict::Reported,
                     _ => Verdict::Refused,
                 }
             }
@@ -364,16 +373,12 @@ fn verdict(purpose: Purpose<'_>, report: &ChannelReport, outcome: &UpgradeOutcom
             Verdict::Reported
         }
         Purpose::Unskip(_) => Verdict::Refused,
-        Purpose::Select(selection) => match outcome.now {
-            // It requires something that was not selected.
-            UpgradeStatus::HeldBack { .. } => Verdict::Reported,
-            _ if entries.contains(&*outcome.bundle) => Verdict::Refused,
-            UpgradeStatus::PackageGone => Verdict::Requested,
-            // A package that is only kept as a dependency was not requested.
-            _ if !selection.selects(&report.package) => Verdict::Requested,
-            UpgradeStatus::ChannelGone if selection.names_channels(&report.package) => Verdict::Requested,
-            _ => Verdict::Reported,
-        },
+        Purpose::Select(_) if entries.contains(&*outcome.bundle) => Verdict::Refused,
+        // The user named others; a dependency at most is kept of it.
+        Purpose::Select(selection) if !selection.selects_channel(&report.package, &report.channel) => {
+            Verdict::Requested
+        }
+        Purpose::Select(_) => Verdict::Reported,
     }
 }
 

@@ -139,17 +139,61 @@ fn an_edit_that_removes_a_dependency_is_refused_unless_it_may_strand_versions() 
 }
 
 #[test]
-fn a_filter_without_a_dependency_reports_the_versions_that_require_it() {
+fn a_filter_without_a_dependency_is_refused_unless_it_may_strand_the_versions_that_require_it() {
     let scratch = catalog();
     add_dependent(scratch.path());
-    let select = |dependencies| Filter {
-        options: EditOptions { dry_run: true, ..options(scratch.path()) },
-        selection: KeptPart { packages: ["q".to_owned()].into(), dependencies, ..KeptPart::default() },
+    let select = |dependencies, allow_stranded| {
+        let request = Filter {
+            options: EditOptions { dry_run: true, allow_stranded, ..options(scratch.path()) },
+            selection: KeptPart { packages: ["q".to_owned()].into(), dependencies, ..KeptPart::default() },
+        };
+        filter(&request, &NoNotices)
     };
     let stranded = |filtered: Edited| filtered.stranded.iter().map(ToString::to_string).collect::<Vec<String>>();
-    assert_eq!(stranded(filter(&select(true), &NoNotices).unwrap()), [""; 0]);
-    let without = stranded(filter(&select(false), &NoNotices).unwrap());
+    assert_eq!(stranded(select(true, false).unwrap()), [""; 0]);
+    let Err(EditError::Refused(refusal)) = select(false, false) else { panic!("q.v2.0.0 requires p") };
+    assert!(refusal.message.contains("q / c: q.v1.0.0 stays: q.v2.0.0 comes next"), "{refusal}");
+    let help = "--with-dependencies also keeps what these versions require; --allow-stranded makes the edit anyway";
+    assert_eq!(refusal.help.as_deref(), Some(help));
+    let without = stranded(select(false, true).unwrap());
     assert!(without.len() == 1 && without[0].contains("it requires package p >=1.0.0"), "{without:?}");
+}
+
+#[test]
+fn a_forgotten_bundle_that_another_package_requires_is_refused() {
+    let scratch = catalog();
+    add_dependent(scratch.path());
+    let file = scratch.path().join("catalog/q.json");
+    // Clusters may still run the older version, which the channel mentions only.
+    let text =
+        fs::read_to_string(&file).unwrap().replace(r#"{"name": "q.v1.0.0"}, "#, "").replace(">=1.0.0", ">=1.1.0");
+    let lines = text.lines().filter(|line| !line.contains("q:v1.0.0"));
+    fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let target = DeprecationTarget::Bundle { package: None, bundle: "p.v1.1.0".to_owned() };
+    let removal = Removal { forget: true, default_channel: Some("stable".to_owned()), ..Removal::default() };
+    let request = Remove { options: options(scratch.path()), target, removal };
+    let Err(EditError::Refused(refusal)) = remove(&request, &NoNotices) else { panic!("q.v2.0.0 requires it") };
+    assert!(refusal.message.contains("q / c: q.v1.0.0 stays: q.v2.0.0 comes next"), "{refusal}");
+}
+
+#[test]
+fn a_filter_reports_the_versions_of_a_package_that_it_removes_entirely() {
+    let scratch = catalog();
+    let other = CATALOG.replace("p.v", "q.v").replace("\"p\"", "\"q\"").replace("1.1.0", "2.0.0");
+    fs::write(scratch.path().join("catalog/q.json"), other).unwrap();
+    let range = fbc::range::VersionRange::parse(">=2.0.0").unwrap();
+    let request = Filter {
+        options: EditOptions { dry_run: true, ..options(scratch.path()) },
+        selection: KeptPart { versions: vec![(None, range)], ..KeptPart::default() },
+    };
+    let filtered = filter(&request, &NoNotices).unwrap();
+    assert_eq!(
+        filtered.stranded.iter().map(ToString::to_string).collect::<Vec<String>>(),
+        [
+            "p / fast: this version loses its upgrade path: p.v1.1.0",
+            "p / stable: 2 versions lose their upgrade path: p.v1.0.0, p.v1.1.0",
+        ]
+    );
 }
 
 #[test]

@@ -18,8 +18,8 @@ use crate::{edits, limits};
         BUNDLE is an image or a directory. Its annotations name the channels to add it to, and its CSV names the \
         upgrade edges. Its objects become files next to the catalog file of the package, and .indexignore lists them. \
         A new package gets its own directory.\n\n\
-        Like 'opm edit', the command rewrites only the affected parts of files. If the resulting catalog is not valid, \
-        nothing changes.",
+        Like 'opm edit', the command rewrites only the affected parts of files. If the resulting catalog is not valid or \
+        strands installed versions, nothing changes.",
     after_help = "Examples:\n  \
         opm alpha add my-catalog quay.io/me/foo-bundle:v1.0.0\n  \
         opm alpha add my-catalog ./foo-bundle --channels stable,candidate --replaces foo.v0.9.0"
@@ -49,6 +49,9 @@ pub(crate) struct AddArgs {
     /// Pin bundle images by digest and keep their tags
     #[arg(long)]
     pin: bool,
+    /// Add the bundles even if that leaves installed versions without a path to the channel head
+    #[arg(long)]
+    allow_stranded: bool,
     /// Print each added bundle
     #[arg(long)]
     debug: bool,
@@ -97,7 +100,7 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Comm
         }
         bundles.push(bundle);
     }
-    let request = legacy::Add { catalog: args.directory.clone(), bundles, limits };
+    let request = legacy::Add { catalog: args.directory.clone(), bundles, allow_stranded: args.allow_stranded, limits };
     let edited = legacy::add(&request, printer).map_err(|error| match edits::failure(error, printer) {
         Failure::Reported => Failure::message(loading(&args.directory)),
         failure => failure,

@@ -203,6 +203,34 @@ fn an_add_that_would_make_a_catalog_invalid_changes_nothing() {
 }
 
 #[test]
+fn an_add_that_strands_versions_is_refused_unless_that_is_allowed() {
+    let env = TestEnv::new();
+    let entries = "- name: foo.v1.0.0\n- name: foo.v1.1.0\n  skips: [foo.v1.0.0]\n";
+    let next = FOO[FOO.find("---\nschema: olm.bundle").unwrap()..].replace("1.0.0", "1.1.0");
+    env.file("catalog/foo.yaml", FOO.replace("- name: foo.v1.0.0\n", entries) + &next);
+    // The only edge from the first version leads to one that is skipped now.
+    bundle(&env, "b2", "foo.v2.0.0", "foo", "  skips: [foo.v1.1.0]\n");
+    let before = snapshot(&env, "catalog");
+    insta::assert_snapshot!(env.opm(&["alpha", "add", "catalog", "b2", "--channels", "stable"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the edit would strand clusters, so nothing was changed:
+      foo / stable: foo.v1.0.0 is stuck: nothing upgrades it; so far it is upgraded to foo.v1.1.0
+    help: --allow-stranded makes the edit anyway; to reconnect them afterwards:
+      opm edit set-edge catalog foo.v2.0.0 --package foo --channel stable --add-skip foo.v1.0.0
+    ");
+    assert_eq!(snapshot(&env, "catalog"), before);
+    insta::assert_snapshot!(env.opm(&["alpha", "add", "catalog", "b2", "--channels", "stable", "--allow-stranded"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: foo / stable: this version loses its upgrade path: foo.v1.0.0
+    ");
+    assert!(env.stdout(&["render", "catalog"]).contains("foo.v2.0.0"));
+}
+
+#[test]
 fn a_package_of_the_legacy_format_is_rejected() {
     let env = TestEnv::new();
     let old = "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.bundle\nname: foo.v1.0.0\n\
