@@ -24,8 +24,9 @@ pub fn http_date(seconds: i64) -> String {
 
 /// Parses a time of HTTP to seconds since 1970.
 pub fn parse_http_date(text: &str) -> Option<i64> {
-    text.strip_suffix(" GMT")?;
-    DateTimeParser::new().parse_timestamp(text).ok().map(Timestamp::as_second)
+    let seconds = DateTimeParser::new().parse_timestamp(text).ok()?.as_second();
+    // HTTP has one form, mail has several.
+    (http_date(seconds) == text).then_some(seconds)
 }
 
 /// Returns the seconds since 1970 at a date and time.
@@ -80,6 +81,8 @@ mod tests {
             "x",
             "Sun, 31 Feb 1994 08:49:37 GMT",
             "Sun, 06 Foo 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49 GMT",
+            "Sun, 06 Nov 1994 08:49:37 +0000",
             "Sun, 06 Nov 99999999 1:1:1 GMT",
         ] {
             assert_eq!(parse_http_date(wrong), None, "{wrong}");

@@ -18,27 +18,22 @@ use super::fault::YamlFault;
 /// Text is borrowed from the parser until the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum YamlEvent<'p> {
-    /// A document starts.
     DocumentStart {
         /// The version of a `%YAML` directive, if there is one.
         version: Option<(i32, i32)>,
     },
-    /// A document ends.
     DocumentEnd,
     /// There are no more documents.
     StreamEnd,
     /// A node given by reference to an anchor.
     Alias(&'p str),
-    /// A scalar.
     Scalar(Scalar<'p>),
-    /// A sequence starts.
     SequenceStart {
         /// The anchor of the sequence.
         anchor: Option<&'p str>,
     },
     /// The innermost open sequence ends.
     SequenceEnd,
-    /// A mapping starts.
     MappingStart {
         /// The anchor of the mapping.
         anchor: Option<&'p str>,
@@ -315,7 +310,7 @@ mod tests {
         plain "ü" at "ü"
         SequenceStart { anchor: None }
         plain "a b" at "a\nb"
-        Fault { offset: 8, fault: Syntax("did not find expected ',' or ']'"), context: Some((4, "while parsing a flow sequence")) }
+        YamlSyntaxError { offset: 8, fault: Syntax("did not find expected ',' or ']'"), context: Some((4, "while parsing a flow sequence")) }
         "#);
     }
 

@@ -286,7 +286,7 @@ fn files_next_to_bundles_and_catalogs_of_a_repository_are_checked() {
     --- stdout
     error: updateGraph: "other" is none of "replaces-mode", "semver-mode" [ci-config]
       --> operators/foo/ci.yaml:1:14
-    error: updateGraph is "other": replaces-mode or semver-mode is asked for [update-graph]
+    error: updateGraph is "other"; it must be replaces-mode or semver-mode [update-graph]
       --> operators/foo/ci.yaml:1:14
     error: merge: number instead of boolean [ci-config]
       --> operators/foo/ci.yaml:2:8
