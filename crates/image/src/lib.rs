@@ -78,7 +78,7 @@ pub use progress::{NoEvents, TransferEvent, TransferProgress};
 pub use pull::Image;
 pub use reference::{ImageReferenceError, Reference};
 pub use registries_conf::{RegistriesConf, RegistriesConfError};
-pub use registry::{Challenge, Retries};
+pub use registry::{Challenge, MANIFEST_LIMIT, Retries};
 pub use set::{BlobRequest, Parts, Referrer, SurveyedImage};
 pub use shared::create_file;
 pub use signature::{Judgement, SignatureResult};

@@ -21,12 +21,8 @@ use crate::session::MirrorSession;
 /// The limits of a CatalogSource template.
 const TEMPLATE: fbc::yaml::YamlLimits = fbc::yaml::YamlLimits { depth: 64, nodes: 1 << 16, bytes: 1 << 22 };
 
-/// The maximum size of an index.
-const INDEX_LIMIT: u64 = 4 << 20;
-
 /// An open catalog.
 pub(crate) struct OpenCatalog {
-    /// The location.
     pub(crate) source: CatalogLocation,
     /// Its digest.
     pub(crate) digest: Digest,
@@ -258,7 +254,7 @@ fn read_template(path: &Path) -> Result<Value, MirrorError> {
 /// Returns the platforms of an image.
 fn platforms_of(images: &Images, digest: &Digest) -> Vec<Platform> {
     let Ok(client) = images.client() else { return Vec::new() };
-    let content = client.options().store.read(digest, INDEX_LIMIT).unwrap_or_default();
+    let content = client.options().store.read(digest, image::MANIFEST_LIMIT).unwrap_or_default();
     let Ok(index) = serde_json::from_slice::<ImageIndex>(&content) else { return Vec::new() };
     let known = index.manifests.into_iter().filter_map(|image| image.platform);
     let mut platforms: Vec<Platform> = known

@@ -17,9 +17,6 @@ use crate::imageset::CatalogLocation;
 use crate::request::{CatalogProgram, SelectionOptions};
 use crate::session::MirrorSession;
 
-/// The maximum size of manifests.
-const MANIFEST_LIMIT: u64 = 4 << 20;
-
 /// The program in the image of a catalog.
 #[derive(Debug, Clone)]
 pub(crate) enum Program {

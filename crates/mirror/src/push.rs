@@ -26,9 +26,6 @@ use crate::{DestinationError, MirrorError};
 pub(crate) const RECORD: &str = "opm-mirror-locks";
 /// The media type of a recorded lock.
 const RECORD_TYPE: &str = "application/vnd.opm.mirror.lock.v1+json";
-/// The maximum size of manifests and indexes.
-const DOCUMENT_LIMIT: u64 = 4 << 20;
-
 /// The transferred blobs of a push.
 #[derive(Debug, Serialize)]
 pub struct PushedBlobs {
@@ -135,7 +132,7 @@ impl MirrorSet {
             PlaceKind::Volumes(volumes) => volumes,
         };
         let tops: Vec<Digest> = lock.images.iter().flat_map(LockedImage::tops).collect();
-        volumes.import(tops.iter().copied(), DOCUMENT_LIMIT, store)?;
+        volumes.import(tops.iter().copied(), image::MANIFEST_LIMIT, store)?;
         // Indexes reference more manifests.
         let inventory = loop {
             match Inventory::of(store, &lock.images, limits) {
@@ -174,7 +171,7 @@ impl MirrorSet {
             let signatures = lock.images.iter().flat_map(policy::signatures);
             let parts = signatures.filter_map(|(_, digest)| Parts::of(store, &digest, &[], limits).ok());
             let payloads = parts.flat_map(|parts| parts.blobs).map(|blob| blob.digest);
-            volumes.import(payloads, DOCUMENT_LIMIT, store)?;
+            volumes.import(payloads, image::MANIFEST_LIMIT, store)?;
         }
         let refused = policy::refused(session.client, lock);
         if !refused.is_empty() {
@@ -237,7 +234,7 @@ fn import_children(
 ) -> Result<(), MirrorError> {
     let mut children = Vec::new();
     for top in tops {
-        let content = store.read(top, DOCUMENT_LIMIT).unwrap_or_default();
+        let content = store.read(top, image::MANIFEST_LIMIT).unwrap_or_default();
         if let Ok(index) = serde_json::from_slice::<image::ImageIndex>(&content) {
             children.extend(index.manifests.into_iter().map(|image| image.digest));
         }
@@ -245,7 +242,7 @@ fn import_children(
     children.retain(|digest| volumes.blobs().contains_key(digest) && !store.has_name(digest));
     match children.is_empty() {
         true => Err(MirrorError::ManifestsInVolumes(missing)),
-        false => Ok(volumes.import(children.into_iter(), DOCUMENT_LIMIT, store)?),
+        false => Ok(volumes.import(children.into_iter(), image::MANIFEST_LIMIT, store)?),
     }
 }
 

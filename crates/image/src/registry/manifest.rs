@@ -11,7 +11,7 @@ use crate::manifest::media_type;
 use crate::{Digest, Error, ErrorKind};
 
 /// Maximum size of a manifest or an index, as in registries.
-pub(crate) const MANIFEST_LIMIT: u64 = 4 << 20;
+pub const MANIFEST_LIMIT: u64 = 4 << 20;
 
 /// A manifest or an index, with its original bytes.
 #[derive(Debug, Clone)]
