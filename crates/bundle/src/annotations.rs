@@ -19,7 +19,6 @@ const DEFAULT_CHANNEL: &str = crate::metadata::DEFAULT_CHANNEL;
 /// The annotations that describe a bundle as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleAnnotations {
-    /// The package.
     pub package: String,
     /// The channels, split at commas.
     pub channels: Vec<String>,
@@ -37,7 +36,6 @@ pub enum AnnotationsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The error.
         source: Box<ReadError>,
     },
     /// A directory cannot be listed.
@@ -48,7 +46,6 @@ pub enum AnnotationsError {
     TooMany {
         /// The root of the bundle.
         root: PathBuf,
-        /// The limit.
         limit: usize,
     },
     /// No file has annotations.

@@ -15,9 +15,7 @@ use crate::error::ApiError;
 pub struct ApiKey {
     /// The group, possibly empty.
     pub group: String,
-    /// The version.
     pub version: String,
-    /// The kind.
     pub kind: String,
     /// The plural name of its resource.
     pub plural: String,

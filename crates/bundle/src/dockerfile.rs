@@ -30,7 +30,6 @@ pub enum BundleDockerfileError {
     Instruction {
         /// The line, from 1.
         line: usize,
-        /// The instruction.
         instruction: String,
     },
     /// A form of a supported instruction.

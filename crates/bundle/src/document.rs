@@ -28,7 +28,6 @@ pub enum DocumentError {
     Yaml {
         /// The line, from 0.
         line: usize,
-        /// The error.
         source: YamlError,
     },
     /// A document that looks like JSON is neither JSON nor YAML.
@@ -54,7 +53,6 @@ pub enum DocumentError {
 /// The first document of a file.
 #[derive(Debug)]
 pub(crate) struct LeadingDocument<'a> {
-    /// The document.
     pub(crate) body: DocumentBody<'a>,
     /// Whether another document follows.
     pub(crate) more: bool,
@@ -69,7 +67,6 @@ pub(crate) enum DocumentBody<'a> {
     Replaced(Text),
     /// YAML that is not parsed yet.
     Yaml {
-        /// The text.
         text: &'a [u8],
         /// The zero-based line of the file on which the text starts.
         line: usize,
@@ -134,7 +131,6 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<LeadingDocume
 /// One of the documents of a file.
 #[derive(Debug)]
 pub(crate) struct FileDocument<'a> {
-    /// The document.
     pub(crate) body: DocumentBody<'a>,
     /// The zero-based line of the file on which it starts.
     pub(crate) line: usize,

@@ -31,7 +31,6 @@ pub enum Error {
     TooLarge {
         /// The file or directory.
         path: PathBuf,
-        /// The limit.
         limit: u64,
     },
     /// A directory has too many entries.
@@ -39,7 +38,6 @@ pub enum Error {
     TooMany {
         /// The directory.
         path: PathBuf,
-        /// The limit.
         limit: usize,
     },
     /// The manifests directory contains no files.
@@ -69,7 +67,6 @@ pub enum Error {
     /// The annotations declare no package.
     #[error("package name must be set for bundle \"{bundle}\" (annotation {} in {file})", crate::metadata::PACKAGE)]
     NoPackage {
-        /// The bundle.
         bundle: String,
         /// The annotations file.
         file: String,
@@ -95,11 +92,9 @@ pub enum Error {
     /// The CSV owns an API that the bundle does not contain.
     #[error("error checking provided apis in bundle {bundle}: {source} ({file})")]
     ProvidedApis {
-        /// The bundle.
         bundle: String,
         /// The file of the CSV.
         file: String,
-        /// The error.
         source: ApiError,
     },
     /// The version or release of the CSV is invalid.
@@ -107,23 +102,19 @@ pub enum Error {
     Derive {
         /// The file of the CSV.
         file: String,
-        /// The error.
         source: DeriveError,
     },
     /// A property or dependency is invalid.
     #[error("get properties for bundle \"{bundle}\": {source} ({file})")]
     Properties {
-        /// The bundle.
         bundle: String,
         /// The file that contains it.
         file: String,
-        /// The error.
         source: Box<PropertyError>,
     },
     /// The images of the CSV are invalid.
     #[error("get related images for bundle \"{bundle}\": {mismatch} ({file})")]
     RelatedImages {
-        /// The bundle.
         bundle: String,
         /// The file of the CSV.
         file: String,
@@ -135,7 +126,6 @@ pub enum Error {
     Migrate {
         /// The file of the CSV.
         file: String,
-        /// The error.
         source: MetadataError,
     },
 }
@@ -164,7 +154,6 @@ pub enum ApiError {
         owned.group, owned.version, owned.kind, owned.plural, apis::shown(found)
     )]
     NotFound {
-        /// The API.
         owned: Box<ApiKey>,
         /// The APIs that the bundle contains.
         found: BTreeSet<ApiKey>,
@@ -247,7 +236,6 @@ pub enum AnnotationError {
     Kind {
         /// The expected value.
         expected: &'static str,
-        /// The kind found.
         found: JsonKind,
     },
 }

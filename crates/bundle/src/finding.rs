@@ -76,13 +76,10 @@ impl fmt::Display for Severity {
 pub struct Finding {
     /// The name of the rule.
     pub id: &'static str,
-    /// The severity.
     pub severity: Severity,
-    /// The message.
     pub message: String,
     /// The advice; empty if it is obvious.
     pub help: String,
-    /// The bundle.
     pub bundle: String,
     /// The object, as `KIND NAME`; empty if there is none.
     pub object: String,
@@ -171,7 +168,6 @@ impl Serialize for Severity {
 /// A finding that a waiver accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waived {
-    /// The finding.
     #[serde(flatten)]
     pub finding: Finding,
     /// The reason in the waiver.

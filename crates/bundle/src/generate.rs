@@ -17,7 +17,6 @@ use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 pub struct Annotations {
     /// The content type of the bundle.
     pub media_type: MediaType,
-    /// The package.
     pub package: String,
     /// The channels, separated by commas.
     pub channels: String,
@@ -104,7 +103,6 @@ pub enum InferError {
     /// The directory cannot be resolved.
     #[error("{}: {source}", directory.display())]
     Directory {
-        /// The directory.
         directory: PathBuf,
         /// The error.
         source: io::Error,
@@ -151,7 +149,6 @@ pub enum LayoutFault {
 /// Bundle metadata inferred from the surrounding directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inferred {
-    /// The package.
     pub package: String,
     /// The channels that contain the bundle, sorted and separated by commas.
     pub channels: String,

@@ -19,7 +19,6 @@ pub(crate) struct BundleManifests {
     objects: Vec<Text>,
     /// The index of the CSV among the objects.
     csv: usize,
-    /// The file of the CSV.
     pub(crate) csv_file: String,
     /// The APIs that the CRDs define.
     pub(crate) defined: BTreeSet<ApiKey>,

@@ -38,7 +38,6 @@ pub struct RenderOptions<'a> {
 pub struct BundleBlob {
     /// The name of the bundle.
     pub name: String,
-    /// The package.
     pub package: String,
     /// The `olm.bundle` blob as compact JSON, with properties and images in output order.
     pub json: Text,

@@ -33,7 +33,6 @@ pub struct ParsedBundle {
     pub properties: Vec<Value>,
     /// The dependencies in `metadata/dependencies.yaml`.
     pub dependencies: Vec<Value>,
-    /// The files of the bundle.
     pub files: Vec<BundleFile>,
     /// The error of OLM v1, word for word, if it rejects the directory.
     pub refused: Option<String>,
@@ -351,7 +350,6 @@ fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<BundleObject>
 /// A position in a file, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
-    /// The line.
     pub line: usize,
     /// The column, in bytes.
     pub column: usize,

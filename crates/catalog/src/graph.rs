@@ -187,7 +187,6 @@ impl<'a> Graph<'a> {
 pub struct GraphInput<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The default channel.
     pub default_channel: &'a str,
     /// Its channels.
     pub channels: Vec<GraphInputChannel<'a>>,

@@ -78,7 +78,6 @@ pub struct ListedBundle<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("package \"{name}\" not found")]
 pub struct UnknownPackage {
-    /// The name.
     pub name: String,
     /// A similar name of a package.
     pub nearest: Option<String>,

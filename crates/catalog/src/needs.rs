@@ -82,7 +82,6 @@ pub enum Need {
     Not(Vec<Need>),
     /// A rule in the Common Expression Language holds for it.
     Rule {
-        /// The rule.
         rule: String,
         /// The message of its author.
         message: String,
@@ -115,9 +114,7 @@ pub enum NeedError {
     /// The range of a required package is invalid.
     #[error("package {} in invalid range {}: {source}", quote(package), quote(range))]
     Range {
-        /// The package.
         package: String,
-        /// The range.
         range: String,
         /// Why it is invalid.
         source: RangeError,

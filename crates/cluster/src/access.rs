@@ -18,7 +18,6 @@ pub type ClusterObject = DynamicObject;
 pub struct Access {
     /// A kubeconfig file.
     pub kubeconfig: Option<PathBuf>,
-    /// The context.
     pub context: Option<String>,
     /// The namespace, instead of that of the context.
     pub namespace: Option<String>,

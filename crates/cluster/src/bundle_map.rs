@@ -118,7 +118,6 @@ pub enum DecompressError {
 /// A bundle that was read from a ConfigMap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredBundle {
-    /// All annotations.
     pub annotations: BTreeMap<String, String>,
     /// The files, by key.
     pub files: BTreeMap<String, Vec<u8>>,

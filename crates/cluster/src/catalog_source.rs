@@ -41,10 +41,8 @@ pub(crate) struct CatalogSpec {
     /// The pull secrets.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) secrets: Vec<String>,
-    /// The display name.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) display_name: String,
-    /// The publisher.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) publisher: String,
     #[serde(skip_serializing_if = "is_default")]

@@ -71,7 +71,6 @@ pub enum Error {
     /// A field of an object has another type than its kind defines.
     #[error("{object}: the field {field} cannot be read: {source}")]
     Field {
-        /// The object.
         object: String,
         /// The path of the field.
         field: String,

@@ -7,7 +7,6 @@ use kube::discovery::ApiResource;
 pub struct ResourceKind {
     /// The group; empty for the core group.
     pub group: &'static str,
-    /// The version.
     pub version: &'static str,
     /// The kind, as written in objects.
     pub kind: &'static str,

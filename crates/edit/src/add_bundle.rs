@@ -16,9 +16,7 @@ use crate::refusal::EditRefusal;
 /// A bundle to add to the catalog.
 #[derive(Debug, Clone)]
 pub struct NewBundle {
-    /// The name.
     pub name: String,
-    /// The package.
     pub package: String,
     /// The blob, as JSON.
     pub json: Text,
@@ -31,7 +29,6 @@ pub struct NewBundle {
 /// The channels of a new bundle, as its own metadata declares them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeclaredChannels {
-    /// The channels.
     pub channels: Vec<String>,
     /// The default channel of a package that is new; empty for the first of `channels`.
     pub default_channel: String,

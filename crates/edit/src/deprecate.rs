@@ -8,20 +8,15 @@ use crate::refusal::EditRefusal;
 /// A package, channel or bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeprecationTarget {
-    /// A package.
     Package(String),
     /// A channel of a package.
     Channel {
-        /// The package.
         package: String,
-        /// The channel.
         channel: String,
     },
     /// A bundle, in any package unless one is given.
     Bundle {
-        /// The package.
         package: Option<String>,
-        /// The bundle.
         bundle: String,
     },
 }

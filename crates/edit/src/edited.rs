@@ -65,9 +65,7 @@ impl FileReport {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedEntry {
-    /// The package.
     pub package: String,
-    /// The channel.
     pub channel: String,
     /// The bundle.
     pub name: String,

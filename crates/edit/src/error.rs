@@ -21,7 +21,6 @@ pub enum EditError {
     Unreadable {
         /// The part of the catalog that was read.
         fbc: Box<Fbc>,
-        /// The problems.
         problems: Vec<Problem>,
     },
     /// The edited catalog would break rules.
@@ -130,7 +129,6 @@ pub(crate) fn in_path(path: &Path, source: io::Error) -> EditError {
 pub struct InvalidEdit {
     /// The edited catalog.
     pub fbc: Fbc,
-    /// The problems.
     pub problems: Vec<Problem>,
     pub(crate) catalog: PathBuf,
     pub(crate) tree: PathBuf,

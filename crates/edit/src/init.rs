@@ -32,7 +32,6 @@ pub enum PackageIconError {
     /// The file is not an image.
     #[error("{file}: detected invalid type \"{media_type}\": not an image")]
     NotAnImage {
-        /// The file.
         file: String,
         /// The detected type.
         media_type: &'static str,

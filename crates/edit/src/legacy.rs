@@ -135,7 +135,6 @@ impl LegacyBundle {
 pub struct Add {
     /// The directory of the catalog.
     pub catalog: PathBuf,
-    /// The bundles.
     pub bundles: Vec<LegacyBundle>,
     /// Whether installed versions may lose their path to the channel head.
     pub allow_stranded: bool,

@@ -18,9 +18,7 @@ pub type BlobTexts<'a> = dyn Fn(usize) -> Result<NewBlob, EditRefusal> + 'a;
 /// One of the two catalogs to merge.
 #[derive(Clone, Copy)]
 pub struct MergeSide<'a> {
-    /// The outline.
     pub outline: &'a Outline,
-    /// The text of the blobs.
     pub text: &'a BlobTexts<'a>,
 }
 

@@ -27,7 +27,6 @@ pub struct NewBlob {
 pub struct AttachedFile {
     /// The path in the blob, relative to the file that contains the blob.
     pub reference: String,
-    /// The content.
     pub content: AttachedContent,
 }
 

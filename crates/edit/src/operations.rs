@@ -27,9 +27,7 @@ pub struct Promote {
     pub options: EditOptions,
     /// The package, required if several have a bundle of that name.
     pub package: Option<String>,
-    /// The bundle.
     pub bundle: String,
-    /// The channel.
     pub channel: String,
     /// The position and the edges of the new entry.
     pub promotion: Promotion,
@@ -51,7 +49,6 @@ pub fn promote(request: &Promote, notices: &dyn Notices) -> Result<Edited, EditE
 pub struct SetDefault {
     /// The catalog and the destination.
     pub options: EditOptions,
-    /// The package.
     pub package: String,
     /// Its new default channel.
     pub channel: String,
@@ -74,7 +71,6 @@ pub struct SetEdge {
     pub options: EditOptions,
     /// The package, required if several have a bundle of that name.
     pub package: Option<String>,
-    /// The channel.
     pub channel: String,
     /// The bundle of the entry.
     pub bundle: String,

@@ -30,7 +30,6 @@ pub struct OutlinePackage {
     pub blob: Option<usize>,
     /// The text of its blob, if it is new.
     pub new_blob: Option<NewBlob>,
-    /// The default channel.
     pub default_channel: String,
     /// The channels by name.
     pub channels: BTreeMap<String, OutlineChannel>,

@@ -18,7 +18,6 @@ use crate::refusal::EditRefusal;
 pub struct Additions {
     /// The package as JSON, if the catalog does not contain it.
     pub package: Option<String>,
-    /// The channel.
     pub channel: ChannelEdit,
     /// The names of the bundles that the catalog does not contain.
     pub bundles: Vec<String>,

@@ -29,7 +29,6 @@ pub type Unmet = HashMap<(String, String), String>;
 /// A catalog, with the bundles that clusters never select or cannot install.
 #[derive(Debug, Clone, Copy)]
 pub struct UpgradeCatalog<'a> {
-    /// The outline.
     pub outline: &'a Outline,
     /// The bundles that clusters never select.
     pub forbidden: &'a Forbidden,
@@ -98,7 +97,6 @@ impl UpgradeStatus {
 /// The upgrade status of one bundle in one channel.
 #[derive(Debug, Clone)]
 pub struct UpgradeOutcome {
-    /// The bundle.
     pub bundle: String,
     /// The version, if the old catalog contains the bundle.
     pub version: Option<Version>,
@@ -118,9 +116,7 @@ impl UpgradeOutcome {
 /// The effects on clusters that follow one channel.
 #[derive(Debug, Clone)]
 pub struct ChannelReport {
-    /// The package.
     pub package: String,
-    /// The channel.
     pub channel: String,
     /// The outcome for every bundle that the old channel mentions, by name.
     pub outcomes: Vec<UpgradeOutcome>,

@@ -122,7 +122,6 @@ pub struct CatalogSnapshot<'a> {
     pub fbc: &'a Fbc,
     /// The directory.
     pub root: &'a Path,
-    /// The digests.
     pub digests: &'a BlobDigests,
 }
 
@@ -194,7 +193,6 @@ pub enum Purpose<'a> {
     Keep,
     /// This target; with `forget`, including all edges to it.
     Remove {
-        /// The target.
         target: &'a DeprecationTarget,
         /// Whether no edge refers to it afterwards.
         forget: bool,
@@ -312,9 +310,7 @@ impl Stranded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StrandedVersions {
-    /// The package.
     pub package: String,
-    /// The channel.
     pub channel: String,
     /// The bundles that clusters run.
     pub bundles: Vec<String>,

@@ -64,7 +64,6 @@ pub struct Blob {
     pub schema: Box<str>,
     /// The package it belongs to; for packages their own name, which is the grouping key.
     pub package: Box<str>,
-    /// The name.
     pub name: Box<str>,
     /// The content decoded while loading.
     pub content: BlobContent,

@@ -29,7 +29,6 @@ pub struct Document {
     pub body: usize,
     /// The end offset.
     pub end: usize,
-    /// The format.
     pub format: Format,
     /// The range of its entries in the list of long values.
     spans: Range<usize>,

@@ -39,7 +39,6 @@ pub struct FileId(pub u32);
 /// The position of a problem in the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file.
     pub file: FileId,
     /// The position in the file.
     pub spot: Spot,
@@ -64,7 +63,6 @@ pub enum Spot {
 /// The part of the catalog that a problem belongs to, from the outside in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProblemScope {
-    /// The package.
     pub package: Option<String>,
     /// The channel of that package.
     pub channel: Option<String>,
@@ -77,9 +75,7 @@ pub struct ProblemScope {
 pub struct Problem {
     /// The name of the violated rule, as in `docs/rules.md`.
     pub rule: &'static str,
-    /// The severity.
     pub severity: ProblemSeverity,
-    /// The stage.
     pub stage: ProblemStage,
     /// The part of the catalog.
     pub scope: ProblemScope,

@@ -39,7 +39,6 @@ pub struct Mismatch {
 pub enum ShapeFault {
     /// The value is of another kind.
     Kind {
-        /// The kind found.
         found: JsonKind,
         /// The name of the expected type.
         expected: &'static str,

@@ -50,7 +50,6 @@ pub struct ValueAt<'a> {
 pub enum ValueKind {
     /// A string.
     Str,
-    /// A list.
     List,
     /// An object.
     Map,

@@ -47,7 +47,6 @@ pub struct FirstDocument<'a> {
 /// A duplicate key in an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepeatedKey {
-    /// The key.
     pub key: String,
     /// The byte offset of the second occurrence in the text.
     pub offset: usize,

@@ -30,7 +30,6 @@ pub struct Repository {
     /// The default release.
     #[serde(default)]
     pub default: String,
-    /// All releases.
     #[serde(default)]
     pub releases: Vec<String>,
 }

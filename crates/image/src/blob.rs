@@ -56,7 +56,6 @@ pub enum BlobError {
     Damaged {
         /// The digest of the blob.
         digest: Digest,
-        /// The files.
         files: BTreeSet<PathBuf>,
     },
 }

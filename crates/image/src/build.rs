@@ -12,7 +12,6 @@ use crate::{ConfigFile, Descriptor, ImageConfig, ImageIndex, ImageManifest, Plat
 /// The properties of an image to build, apart from its layers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImagePlan {
-    /// The platform.
     pub platform: Platform,
     /// Labels, merged over those of the base.
     pub labels: BTreeMap<String, String>,

@@ -23,7 +23,6 @@ const SPOOL_UNIT: u64 = 1 << 10;
 /// Where the blobs to push come from.
 #[derive(Debug)]
 pub enum BlobSource {
-    /// The store.
     Store,
     /// Byte ranges of files, such as archives.
     Files(HashMap<Digest, Vec<FileRange>>),
@@ -39,7 +38,6 @@ pub enum BlobSource {
 /// A blob and its target repositories.
 #[derive(Debug, Clone)]
 pub struct BlobPush {
-    /// The blob.
     pub blob: Descriptor,
     /// The target repositories, without duplicates.
     pub to: Vec<Reference>,
@@ -67,7 +65,6 @@ pub struct BlobPushSummary {
 pub struct ManifestPush {
     /// The target repository.
     pub to: Reference,
-    /// The digest of the image.
     pub image: Digest,
     /// The platforms to push; empty means all.
     pub platforms: Vec<Platform>,

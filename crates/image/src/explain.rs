@@ -75,9 +75,7 @@ pub struct ExplainedSource {
     /// The proxy, if one is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// The certificates.
     pub certificates: SourceCertificates,
-    /// The credentials.
     pub credentials: Option<CredentialsUsed>,
     /// The auth files that were searched, if none had credentials.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -125,7 +123,6 @@ pub struct SourceCertificates {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialsUsed {
-    /// The file.
     pub file: PathBuf,
     /// The key of the entry.
     pub key: String,

@@ -123,7 +123,6 @@ pub struct ImageIndex {
     /// The media type of this document; absent in some OCI indexes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// The manifests.
     pub manifests: Vec<Descriptor>,
     /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -139,7 +138,6 @@ pub struct ConfigFile {
     /// The creation time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// The architecture.
     #[serde(default)]
     pub architecture: String,
     /// The operating system.
@@ -179,16 +177,13 @@ impl ConfigFile {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ImageConfig {
-    /// The user.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// The exposed ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposed_ports: Option<BTreeMap<String, Value>>,
     /// Environment variables: `NAME=value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<String>>,
-    /// The entrypoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint: Option<Vec<String>>,
     /// The default arguments.
@@ -197,7 +192,6 @@ pub struct ImageConfig {
     /// The working directory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub working_dir: String,
-    /// The labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
     /// All other fields.

@@ -19,21 +19,18 @@ pub enum TransferEvent<'a> {
     Started {
         /// The image, as named by the user.
         reference: &'a str,
-        /// The blob.
         blob: &'a Descriptor,
         /// Bytes left by an earlier attempt.
         received: u64,
     },
     /// A transfer advanced. After a restart `received` decreases.
     Advanced {
-        /// The blob.
         blob: &'a Descriptor,
         /// Bytes present now.
         received: u64,
     },
     /// A transfer completed.
     Finished {
-        /// The blob.
         blob: &'a Descriptor,
         /// Whether the blob was present before.
         cached: bool,
@@ -44,7 +41,6 @@ pub enum TransferEvent<'a> {
         operation: &'a str,
         /// The failure.
         reason: &'a str,
-        /// The delay.
         delay: Duration,
     },
 }

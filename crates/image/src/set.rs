@@ -73,7 +73,6 @@ enum Surveyed {
 /// A blob to fetch and its sources.
 #[derive(Debug, Clone)]
 pub struct BlobRequest {
-    /// The blob.
     pub blob: Descriptor,
     /// Images that contain it, in the repositories to try.
     pub from: Vec<Arc<Reference>>,

@@ -76,7 +76,6 @@ pub enum Error {
     Newer {
         /// The file.
         path: PathBuf,
-        /// The version.
         version: i64,
     },
     /// The database was written by a newer program, and its schema is incompatible.
@@ -88,7 +87,6 @@ pub enum Error {
     Future {
         /// The file.
         path: PathBuf,
-        /// The version.
         version: i64,
         /// The missing table or column.
         missing: String,
@@ -186,7 +184,6 @@ pub enum OperationError {
     /// The current digest of an image is unknown.
     #[error("image {image}: {source}")]
     Pin {
-        /// The image.
         image: String,
         /// The cause.
         source: FetchError,

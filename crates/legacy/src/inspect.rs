@@ -20,7 +20,6 @@ use crate::value;
 pub struct PackageInfo {
     /// Its name.
     pub name: String,
-    /// The default channel.
     pub default_channel: String,
     /// Its channels, by name.
     pub channels: Vec<ChannelInfo>,
@@ -180,7 +179,6 @@ pub struct PackageListing {
     pub name: String,
     /// The names of its channels, the default one first.
     pub channels: Vec<String>,
-    /// The default channel.
     pub default_channel: String,
 }
 
@@ -190,7 +188,6 @@ pub struct PackageListing {
 pub struct PackageDetails {
     /// Its name.
     pub name: String,
-    /// The default channel.
     pub default_channel: String,
     /// Its channels.
     pub channels: Vec<ChannelDetails>,

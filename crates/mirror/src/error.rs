@@ -26,7 +26,6 @@ pub enum MirrorError {
     File {
         /// The file or directory.
         path: PathBuf,
-        /// The error.
         source: io::Error,
     },
     /// A file cannot be read or written; the error names it, if it matters.
@@ -37,7 +36,6 @@ pub enum MirrorError {
     Named {
         /// The file or image.
         name: String,
-        /// The error.
         source: Box<MirrorError>,
     },
     /// An operation on images failed.
@@ -52,7 +50,6 @@ pub enum MirrorError {
     /// A catalog breaks rules, so that no cluster could have installed anything from it.
     #[error("catalog {catalog} is invalid and no cluster would accept it")]
     InvalidCatalog {
-        /// The catalog.
         catalog: String,
         /// The broken rules.
         invalid: Box<Invalid>,
@@ -165,7 +162,6 @@ pub enum MirrorError {
     /// The disk became full.
     #[error("{source}\n{} remain to fetch\nhelp: free disk space and run the command again to resume", bytes(*left))]
     Stopped {
-        /// The error.
         source: image::Error,
         /// The remaining bytes.
         left: u64,
@@ -212,7 +208,6 @@ pub enum MirrorError {
     Blob {
         /// The blob.
         digest: Digest,
-        /// The error.
         source: image::Error,
     },
 
@@ -233,7 +228,6 @@ pub enum MirrorError {
         two: String,
         /// The repository.
         name: String,
-        /// The tag.
         tag: String,
     },
     /// The registry has blobs that the set lacks, but cannot mount them.
@@ -283,7 +277,6 @@ pub enum MirrorError {
     Sparse {
         /// The registry.
         host: String,
-        /// The error.
         source: image::Error,
     },
     /// The set arrived, but cannot be recorded.

@@ -28,7 +28,6 @@ pub struct KnownBlobs {
 /// What a set builds on: blobs at the destination and the sets that brought them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetBase {
-    /// The blobs.
     pub blobs: BTreeSet<Digest>,
     /// The known locks of those sets.
     pub locks: BTreeSet<Digest>,

@@ -21,7 +21,6 @@ pub const LIMIT: usize = 4 << 20;
 pub struct ImageSetProblem {
     /// The line, starting at 1.
     pub line: usize,
-    /// The message.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
@@ -41,7 +40,6 @@ pub enum ImageSetKind {
 pub struct ImageSet {
     /// The archive size in GiB, if set.
     pub archive_size: Option<u64>,
-    /// The catalogs.
     pub catalogs: Vec<CatalogRequest>,
     /// Additional images.
     pub additional: Vec<AdditionalImage>,
@@ -54,7 +52,6 @@ pub struct ImageSet {
 /// The location of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogLocation {
-    /// A registry.
     Registry(Reference),
     /// An OCI layout directory.
     Layout(PathBuf),
@@ -72,7 +69,6 @@ impl std::fmt::Display for CatalogLocation {
 /// The request for one catalog.
 #[derive(Debug, Clone)]
 pub struct CatalogRequest {
-    /// The location.
     pub source: CatalogLocation,
     /// Keeps every bundle, not only heads.
     pub full: bool,

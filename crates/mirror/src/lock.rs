@@ -37,7 +37,6 @@ pub enum LockError {
     /// The digest of an image is invalid.
     #[error("{image}: {text:?} is not a digest")]
     ImageDigest {
-        /// The image.
         image: String,
         /// Its digest.
         text: String,
@@ -51,7 +50,6 @@ pub enum LockError {
     /// A value of an image is invalid.
     #[error("{image}: invalid value {text:?}")]
     Value {
-        /// The image.
         image: String,
         /// The value.
         text: String,
@@ -63,7 +61,6 @@ pub enum LockError {
         source_name: String,
         /// The repository.
         path: String,
-        /// The tag.
         tag: String,
     },
     /// Different images have the same destination.
@@ -71,7 +68,6 @@ pub enum LockError {
     SameDestination {
         /// The repository.
         path: String,
-        /// The tag.
         tag: String,
     },
     /// The name of a catalog is not a directory name, or another catalog has it.
@@ -93,7 +89,6 @@ pub struct Lock {
     pub version: u32,
     /// The digest of the request file and of the flags that affect the selection.
     pub request: String,
-    /// The catalogs.
     pub catalogs: Vec<LockedCatalog>,
     /// All images, including catalogs, sorted by destination.
     pub images: Vec<LockedImage>,
@@ -149,13 +144,11 @@ pub struct LockedPackage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// A bundle.
     Bundle,
     /// An image that a bundle references.
     Related,
     /// An additional image from the file.
     Additional,
-    /// A catalog.
     Catalog,
 }
 
@@ -167,7 +160,6 @@ pub struct LockedImage {
     pub source: String,
     /// The pinned digest.
     pub digest: String,
-    /// The media type.
     pub media_type: String,
     /// The total size in bytes, including referrers.
     pub bytes: u64,
@@ -181,7 +173,6 @@ pub struct LockedImage {
     pub path: String,
     /// The destination tag.
     pub tag: String,
-    /// The role.
     pub role: Role,
     /// The bundles that need it, as `package/bundle`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -208,7 +199,6 @@ pub struct LockedReferrer {
 pub struct LeftOut {
     /// The image or bundle.
     pub source: String,
-    /// The reason.
     pub reason: String,
     /// The bundles that reference it, as `package/bundle`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -49,7 +49,6 @@ pub(crate) struct Needed {
     pub(crate) is_bundle: bool,
     /// The package of the bundle.
     pub(crate) package: String,
-    /// The bundle.
     pub(crate) bundle: String,
 }
 

@@ -27,7 +27,6 @@ pub struct PlanReport {
     pub bytes: u64,
     /// The part of that which the destination lacks.
     pub bytes_to_fetch: u64,
-    /// The missing images.
     pub missing: Vec<MissingImage>,
     /// Whether the lock lacks the missing images: it would be a smaller set that nobody requested.
     #[serde(skip)]

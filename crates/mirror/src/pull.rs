@@ -36,9 +36,7 @@ pub struct PullReport {
     /// The number of blobs that an earlier run moved to volumes, if it was complete already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_volumes: Option<usize>,
-    /// The missing images.
     pub missing: Vec<MissingImage>,
-    /// The written volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Written>,
 }
@@ -48,7 +46,6 @@ pub struct PullReport {
 pub struct VolumePlan {
     /// The maximum size of each.
     pub size: u64,
-    /// Their directory.
     pub directory: PathBuf,
     /// Whether blobs are removed from the set once they are in a volume.
     pub drain: bool,

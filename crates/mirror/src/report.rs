@@ -32,7 +32,6 @@ pub enum OnMissing {
 pub struct MissingImage {
     /// The image, as referenced by its source.
     pub image: String,
-    /// The role.
     pub role: Role,
     /// The resolved name, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]

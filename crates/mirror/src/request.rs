@@ -20,7 +20,6 @@ pub enum MirrorRequest {
 
 /// An image set to resolve.
 pub struct SetRequest {
-    /// The set.
     pub(crate) set: ImageSet,
     /// The installed bundles of a cluster, if they restrict the selection.
     pub(crate) installed: Option<InstalledBundles>,

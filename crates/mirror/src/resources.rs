@@ -30,7 +30,6 @@ pub struct ResourceOptions {
 /// Files by name, and notes.
 #[derive(Debug, Default)]
 pub struct Resources {
-    /// The files.
     pub files: BTreeMap<String, String>,
     /// Notes for the user.
     pub notes: Vec<String>,

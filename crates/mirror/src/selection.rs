@@ -21,7 +21,6 @@ use crate::verify::missing as missing_image;
 
 /// Catalogs cut to a request, and the images they need, as far as these are available.
 pub struct MirrorSelection {
-    /// The digest of the request.
     request: Digest,
     catalogs: Vec<SelectedCatalog>,
     /// The images, in the order of a lock.

@@ -77,7 +77,6 @@ pub enum VolumeError {
     Digest {
         /// The volume.
         path: PathBuf,
-        /// The text.
         text: String,
     },
     /// An entry is neither a blob nor one of the set's own files.
@@ -109,7 +108,6 @@ pub enum VolumeError {
     /// The number of the volume is impossible.
     #[error("{LIST} is damaged: volume {number} of {count}")]
     Number {
-        /// The number.
         number: usize,
         /// The number of volumes.
         count: usize,

@@ -13,7 +13,6 @@ use crate::resolver::{Resolution, resolve, unmet};
 /// A bundle that cannot be installed.
 #[derive(Debug)]
 pub struct UnmetBundle<'a> {
-    /// The bundle.
     pub bundle: &'a CandidateBundle,
     /// A channel of the bundle; preferably one whose head it is.
     pub channel: &'a str,
@@ -21,7 +20,6 @@ pub struct UnmetBundle<'a> {
     pub head: bool,
     /// The requirement that cannot be met; `None` if several conflict.
     pub requirement: Option<&'a Requirement>,
-    /// The reason.
     pub reason: String,
     /// Near misses.
     pub hints: Vec<String>,

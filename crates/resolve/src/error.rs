@@ -13,9 +13,7 @@ pub enum PoolError {
     /// A channel has no order.
     #[error("{}", error.message(package, channel))]
     NoOrder {
-        /// The package.
         package: String,
-        /// The channel.
         channel: String,
         /// Why.
         error: ChainError,
@@ -46,9 +44,7 @@ pub enum RequestError {
     /// The catalogs have no package or bundle of this name.
     #[error("no package or bundle {name:?} in {}{}", catalogs.join(", "), similar(alike))]
     NoPackage {
-        /// The name.
         name: String,
-        /// The catalogs.
         catalogs: Vec<String>,
         /// Similar names.
         alike: Vec<String>,
@@ -56,9 +52,7 @@ pub enum RequestError {
     /// The package has no such channel.
     #[error("package {package} has no channel {channel:?}, only {}", channels.join(", "))]
     NoChannel {
-        /// The package.
         package: String,
-        /// The channel.
         channel: String,
         /// The channels that it has.
         channels: Vec<String>,
@@ -66,9 +60,7 @@ pub enum RequestError {
     /// The package has no such version.
     #[error("package {package} has no version {version}, only {}", some(versions))]
     NoVersion {
-        /// The package.
         package: String,
-        /// The version.
         version: String,
         /// The versions that it has, the highest first.
         versions: Vec<String>,

@@ -31,7 +31,6 @@ pub struct CatalogInput {
 /// A channel of a [`CatalogInput`].
 #[derive(Debug, Clone, Default)]
 pub struct CandidateChannel {
-    /// The package.
     pub package: String,
     /// Its name.
     pub name: String,
@@ -69,7 +68,6 @@ pub struct CandidateBundle {
 pub struct NamespaceSubscription {
     /// Its name.
     pub name: String,
-    /// The package.
     pub package: String,
     /// The channel; all of them if unset.
     pub channel: Option<String>,

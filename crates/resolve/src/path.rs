@@ -15,7 +15,6 @@ use crate::resolver::{Chosen, InclusionReason, Resolution, ResolutionRefusal, So
 pub struct Start<'a> {
     /// The catalog.
     pub source: usize,
-    /// The package.
     pub package: &'a str,
     /// The channel; all of them if unset.
     pub channel: Option<&'a str>,

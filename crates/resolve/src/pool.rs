@@ -24,9 +24,7 @@ pub type MemberIndex = usize;
 pub struct PoolMember<'a> {
     /// The index of its catalog.
     pub source: usize,
-    /// The bundle.
     pub bundle: &'a CandidateBundle,
-    /// The channel.
     pub channel: &'a str,
     /// Its channel entry.
     pub entry: &'a ChannelEntry,
@@ -66,7 +64,6 @@ type ChannelKey = (usize, String, Option<String>);
 
 /// The catalogs that a namespace can use.
 pub struct Pool<'a> {
-    /// The catalogs.
     pub sources: &'a [CatalogInput],
     /// The namespace that is resolved.
     pub namespace: &'a str,

@@ -11,9 +11,7 @@ use fbc::version::Version;
 pub struct InstallRequest {
     /// The request as written.
     pub text: String,
-    /// The package.
     pub package: String,
-    /// The channel.
     pub channel: Option<String>,
     /// A version, a range, or the name of a bundle.
     pub version: Option<String>,

@@ -107,7 +107,6 @@ pub enum ConflictPart {
     Subscription {
         /// The index of the Subscription.
         subscription: usize,
-        /// The candidates.
         candidates: Vec<SolutionItem>,
     },
     /// A Subscription matches nothing in the catalog.
@@ -123,7 +122,6 @@ pub enum ConflictPart {
         by: SolutionItem,
         /// The requirement, with its property.
         requirement: Requirement,
-        /// The candidates.
         candidates: Vec<SolutionItem>,
     },
     /// At most one of these can be installed, since all are of one package.

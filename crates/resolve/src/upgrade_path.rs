@@ -22,7 +22,6 @@ pub type CompareCrds<'a> = dyn Fn(&str, &str) -> Crds + 'a;
 /// A question about the first catalog of a pool.
 #[derive(Clone, Copy, Default)]
 pub struct Question<'a> {
-    /// The package.
     pub package: &'a str,
     /// The installed version or bundle, even if the catalog no longer contains it.
     pub from: &'a str,
@@ -59,9 +58,7 @@ impl From<Option<Vec<String>>> for Crds {
 /// The upgrades of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpgradePath {
-    /// The package.
     pub package: String,
-    /// The channel.
     pub channel: String,
     /// The installed bundle.
     pub from: String,

@@ -14,13 +14,11 @@ use crate::pool::{MemberIndex, Pool};
 /// A request to install a package.
 #[derive(Debug, Default)]
 pub struct V1Request<'a> {
-    /// The package.
     pub package: &'a str,
     /// The channels; all of them if empty.
     pub channels: &'a [String],
     /// The allowed versions; all of them if unset.
     pub range: Option<&'a MastermindsRange>,
-    /// The installed bundle.
     pub installed: Option<&'a CandidateBundle>,
     /// Whether any version is allowed, not only upgrades that the catalog provides.
     pub any_version: bool,
@@ -32,7 +30,6 @@ pub struct V1Request<'a> {
 pub struct NoChoice {
     /// The version to upgrade from.
     pub from: Option<Version>,
-    /// The reason.
     pub reason: NoChoiceReason,
 }
 

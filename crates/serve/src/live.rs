@@ -43,7 +43,6 @@ pub struct LiveCatalog {
     snapshot: RwLock<Option<Snapshot>>,
     state: watch::Sender<ServerState>,
     damaged: Notify,
-    /// The metrics of the server.
     pub metrics: ServerMetrics,
 }
 

@@ -111,13 +111,11 @@ pub enum LoadError {
     Invalid {
         /// The blobs that could be read, to locate the problems.
         fbc: Box<Fbc>,
-        /// The problems.
         problems: Vec<Problem>,
     },
     /// A package is valid but cannot be encoded.
     #[error("build package index: process package {package:?}: {source}")]
     Package {
-        /// The package.
         package: String,
         /// The cause.
         source: EncodeError,

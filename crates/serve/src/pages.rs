@@ -47,7 +47,6 @@ pub struct PageRequest<'a> {
 /// The kind of a reply, which decides its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageKind {
-    /// A page.
     Page,
     /// A static file whose name contains a hash of its bytes.
     Asset,
@@ -60,9 +59,7 @@ pub enum PageKind {
 /// A reply.
 #[derive(Debug, Clone)]
 pub struct PageReply {
-    /// The status.
     pub status: u16,
-    /// The media type.
     pub media_type: &'static str,
     /// The kind of content.
     pub kind: PageKind,

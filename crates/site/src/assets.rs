@@ -8,7 +8,6 @@ use crate::summary::digest;
 pub struct Asset {
     /// The name with its digest.
     pub name: String,
-    /// The media type.
     pub media_type: &'static str,
     /// The content.
     pub text: &'static str,

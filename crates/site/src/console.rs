@@ -86,9 +86,7 @@ pub enum ReplyKind {
 /// A reply.
 #[derive(Debug, Clone)]
 pub struct ConsoleReply {
-    /// The status.
     pub status: u16,
-    /// The media type.
     pub media_type: &'static str,
     /// The kind of content.
     pub kind: ReplyKind,

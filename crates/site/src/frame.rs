@@ -30,7 +30,6 @@ pub struct CatalogFacts {
 /// Where and for whom a page is made.
 #[derive(Debug, Clone)]
 pub struct PageContext<'a> {
-    /// The catalog.
     pub facts: &'a CatalogFacts,
     /// Its links.
     pub links: Links,
@@ -77,7 +76,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// A page before it is put into its frame.
 pub struct Page {
-    /// The title.
     pub title: String,
     /// Where it belongs.
     pub section: ConsoleSection,

@@ -26,7 +26,6 @@ pub enum ExamplesError {
 /// A bundle whose blob was read.
 #[derive(Debug, Clone, Default)]
 pub struct VersionManifest {
-    /// The blob.
     pub blob: Value,
     /// Its description.
     pub csv: CsvDescription,

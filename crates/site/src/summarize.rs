@@ -31,7 +31,6 @@ const NEEDS: usize = 200;
 
 /// The page data of a package, and the bytes of its icon.
 pub struct Summarized {
-    /// The package.
     pub package: PackageSummary,
     /// Its icon; empty if it has none that can be used.
     pub icon: Vec<u8>,

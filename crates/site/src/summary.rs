@@ -15,7 +15,6 @@ pub struct Row {
     pub name: String,
     /// Its display name; empty if it has none.
     pub title: String,
-    /// The provider.
     pub provider: String,
     /// Its one-line summary.
     pub summary: String,
@@ -79,7 +78,6 @@ pub struct Icon {
 pub struct Detail {
     /// Its description in the package blob.
     pub description: String,
-    /// The default channel.
     pub default_channel: String,
     /// Its deprecation message.
     pub deprecation: Option<String>,

@@ -23,7 +23,6 @@ use crate::resolve::{NamedSource, is_database, resolve_one};
 /// Which bundles of a catalog are compared.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BundleSelector<'a> {
-    /// The package.
     pub package: Option<&'a str>,
     /// The channel whose head is the new bundle; defaults to the default channel.
     pub channel: Option<&'a str>,
@@ -37,9 +36,7 @@ pub struct BundleSelector<'a> {
 
 /// A bundle or a catalog.
 pub enum BundleOrCatalog<'a> {
-    /// A bundle.
     Bundle(Box<LoadedBundle>),
-    /// A catalog.
     Catalog(Box<CatalogBundles<'a>>),
 }
 
@@ -47,7 +44,6 @@ pub enum BundleOrCatalog<'a> {
 pub struct CatalogBundles<'a> {
     reference: String,
     fbc: Fbc,
-    /// The catalog.
     pub catalog: Catalog,
     images: &'a Images,
     limits: Limits,
@@ -56,9 +52,7 @@ pub struct CatalogBundles<'a> {
 /// Whether each generation of OLM installs a bundle of a catalog.
 #[derive(Debug, Serialize)]
 pub struct RehearsedBundle {
-    /// The package.
     pub package: String,
-    /// The bundle.
     pub bundle: String,
     /// OLM v0.
     pub v0: InstallDecision,
@@ -70,7 +64,6 @@ pub struct RehearsedBundle {
 pub struct Pair {
     /// The predecessor.
     pub old: Option<LoadedBundle>,
-    /// The bundle.
     pub new: LoadedBundle,
 }
 

@@ -30,7 +30,6 @@ pub struct CheckBundles<'a> {
     pub catalogs: &'a [String],
     /// The registries that are allowed for bundles in catalogs; empty if all are.
     pub registries: &'a [String],
-    /// A package manifest.
     pub package_manifest: Option<&'a Path>,
     /// The lowest severity to fail on.
     pub fail_on: Severity,

@@ -43,7 +43,6 @@ pub enum CompositeError {
     /// A file cannot be read.
     #[error("unable to open {file:?}: {source}")]
     Open {
-        /// The file.
         file: String,
         /// The cause.
         source: io::Error,
@@ -59,9 +58,7 @@ pub enum CompositeError {
     /// A file cannot be parsed.
     #[error("rendering template: {file}:{line}: {source}")]
     Syntax {
-        /// The file.
         file: String,
-        /// The line.
         line: usize,
         /// The cause.
         source: StreamError,
@@ -74,9 +71,7 @@ pub enum CompositeError {
     Outside {
         /// The URL of the file that names the directory.
         url: String,
-        /// The directory.
         directory: PathBuf,
-        /// The catalog.
         catalog: String,
     },
     /// A component cannot be rendered.
@@ -127,14 +122,12 @@ impl Fault for CompositeError {
 /// Catalogs that would not be valid. Their files exist as long as this value, for the positions of problems.
 #[derive(Debug)]
 pub struct InvalidDirectories {
-    /// The catalogs.
     pub catalogs: Vec<InvalidDirectory>,
     _staging: TempFolder,
 }
 
 /// A catalog directory that would not be valid.
 pub struct InvalidDirectory {
-    /// The directory.
     pub directory: PathBuf,
     /// The copy that the problems are about.
     pub copy: PathBuf,

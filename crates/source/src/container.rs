@@ -31,7 +31,6 @@ pub enum ToolError {
         what: &'static str,
         /// Its name.
         tool: &'static str,
-        /// The error.
         source: io::Error,
     },
     /// The program failed.
@@ -49,7 +48,6 @@ pub enum ToolError {
     Links {
         /// The directory of the image.
         directory: PathBuf,
-        /// The error.
         source: io::Error,
     },
     /// The description of an image is not JSON.

@@ -41,7 +41,6 @@ pub enum DockerfileError {
     /// The directory cannot be added.
     #[error("\"{}\" is outside the build context {}: run the command in a directory above it", directory.display(), here.display())]
     Outside {
-        /// The directory.
         directory: PathBuf,
         /// The build context.
         here: PathBuf,
@@ -54,7 +53,6 @@ pub enum DockerfileError {
     File {
         /// The file or directory.
         path: PathBuf,
-        /// The error.
         source: io::Error,
     },
     /// The path of a directory cannot be resolved.

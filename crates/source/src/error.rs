@@ -46,7 +46,6 @@ pub enum SourceError {
     Named {
         /// The name.
         name: String,
-        /// The error.
         source: Box<SourceError>,
     },
     /// A file cannot be read or written.
@@ -78,9 +77,7 @@ pub enum SourceError {
     /// An object of a bundle cannot become a file.
     #[error("bundle {bundle:?}: {source}")]
     Object {
-        /// The bundle.
         bundle: String,
-        /// The error.
         source: edit::legacy::InvalidObject,
     },
 
@@ -109,7 +106,6 @@ pub enum SourceError {
     Pull {
         /// The image.
         reference: String,
-        /// The error.
         source: image::Error,
     },
     /// An image cannot be unpacked.
@@ -117,7 +113,6 @@ pub enum SourceError {
     Unpack {
         /// The image.
         reference: String,
-        /// The error.
         source: UnpackError,
     },
     /// A base image cannot be used.
@@ -139,7 +134,6 @@ pub enum SourceError {
     Content {
         /// The image.
         reference: String,
-        /// The error.
         source: Box<SourceError>,
     },
     /// An image does not have a path.
@@ -147,7 +141,6 @@ pub enum SourceError {
     NotInside {
         /// The path in the image.
         path: String,
-        /// The error.
         source: io::Error,
     },
     /// A database in an image has changes that only its program can apply.
@@ -212,7 +205,6 @@ pub enum SourceError {
     /// A catalog does not have the package.
     #[error("{catalog} has no package \"{name}\"; its packages are {}", some(known))]
     UnknownPackage {
-        /// The catalog.
         catalog: String,
         /// The unknown name.
         name: String,
@@ -222,7 +214,6 @@ pub enum SourceError {
     /// A package does not have the channel.
     #[error("package \"{package}\" has no channel \"{name}\"; its channels are {}", some(known))]
     UnknownChannel {
-        /// The package.
         package: String,
         /// The unknown name.
         name: String,
@@ -232,7 +223,6 @@ pub enum SourceError {
     /// A package does not have the version.
     #[error("package \"{package}\" has no version \"{version}\"; its versions are {}", some(known))]
     UnknownVersion {
-        /// The package.
         package: String,
         /// The unknown version.
         version: String,
@@ -250,7 +240,6 @@ pub enum SourceError {
     Metadata {
         /// The bundle.
         name: String,
-        /// The error.
         source: serde_json::Error,
     },
     /// One catalog was given without a package.
@@ -270,7 +259,6 @@ pub enum SourceError {
     Objects {
         /// The file.
         name: String,
-        /// The error.
         source: Box<bundle::ObjectListError>,
     },
     /// A file has no definitions.

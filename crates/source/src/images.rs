@@ -130,7 +130,6 @@ pub struct UnpackedIndex {
 
 /// An image in the store, and its kind.
 pub struct Fetched {
-    /// The image.
     pub image: Image,
     /// Its kind.
     pub kind: ImageKind,
@@ -143,7 +142,6 @@ pub enum ImageKind {
     Database(String),
     /// A file-based catalog at this path.
     Catalog(String),
-    /// A bundle.
     Bundle,
     /// Another image, with these labels.
     Other(BTreeMap<String, String>),

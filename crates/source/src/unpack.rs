@@ -22,7 +22,6 @@ const UNREADABLE: &str = "file-readable";
 /// A catalog image to unpack.
 #[derive(Debug, Clone)]
 pub struct UnpackRequest<'a> {
-    /// The image.
     pub image: &'a str,
     /// The directory to write; it appears only when it is complete.
     pub target: &'a Path,
@@ -44,7 +43,6 @@ pub enum UnpackedFiles {
 /// The result of unpacking.
 #[derive(Debug)]
 pub struct UnpackReport {
-    /// The digest of the image.
     pub digest: image::Digest,
     /// The path of the catalog in the image.
     pub path: String,
@@ -75,11 +73,9 @@ pub enum CatalogUnpackError {
     /// A catalog with problems can only be copied.
     #[error("index image \"{image}\": cannot rewrite its files; use --layout image to copy them")]
     Problems {
-        /// The image.
         image: String,
         /// The blobs that could be read.
         fbc: Box<Fbc>,
-        /// The problems.
         problems: Vec<Problem>,
     },
     /// A file, the catalog or the image cannot be read or written.

@@ -35,24 +35,20 @@ pub enum ResponseFault {
 /// A request, as recorded for tests.
 #[derive(Debug, Clone)]
 pub struct FakeRequest {
-    /// The method.
     pub method: String,
     /// The path with its query.
     pub path: String,
     /// The headers, with lowercase names.
     pub headers: HashMap<String, String>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 /// A response.
 #[derive(Debug, Clone, Default)]
 pub struct FakeResponse {
-    /// The status.
     pub status: u16,
     /// The headers, without `Content-Length`.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 

@@ -12,7 +12,6 @@ const LINE_LENGTH: u64 = 64 << 10;
 /// A request without its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedRequest {
-    /// The method.
     pub method: String,
     /// The path with its query.
     pub path: String,

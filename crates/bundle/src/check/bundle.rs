@@ -37,7 +37,6 @@ pub struct BundleCheck<'a> {
     pub today: Date,
     /// The optional checks of the existing tools.
     pub optional: &'a [Optional],
-    /// The suites.
     pub suites: &'a [String],
     /// A selector for the labels of optional checks.
     pub selector: Option<&'a str>,

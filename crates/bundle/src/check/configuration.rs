@@ -67,7 +67,6 @@ pub enum ConfigurationError {
     Key {
         /// The mapping, with a dot.
         place: String,
-        /// The key.
         key: String,
         /// The known keys.
         known: String,
@@ -87,7 +86,6 @@ pub enum ConfigurationError {
     Level {
         /// The rule.
         id: String,
-        /// The level.
         level: String,
     },
     /// The waiver at this index has no rule.

@@ -72,7 +72,6 @@ pub enum CheckError {
     Configuration {
         /// The file.
         path: PathBuf,
-        /// The error.
         source: Box<ConfigurationError>,
     },
     /// A label selector selects nothing.
@@ -93,7 +92,6 @@ pub enum CheckError {
     TooManyVersions {
         /// The directory of the operator.
         repository: PathBuf,
-        /// The limit.
         limit: usize,
     },
     /// A directory has no versions of an operator.
@@ -104,7 +102,6 @@ pub enum CheckError {
     Version {
         /// The directory of the version.
         path: PathBuf,
-        /// The error.
         source: Box<Error>,
     },
     /// A file of a repository cannot be read.
@@ -112,7 +109,6 @@ pub enum CheckError {
     RepositoryFile {
         /// The file.
         path: PathBuf,
-        /// The error.
         source: RepositoryFileError,
     },
     /// A package manifest cannot be read.
@@ -120,7 +116,6 @@ pub enum CheckError {
     PackageManifest {
         /// The file.
         path: PathBuf,
-        /// The error.
         source: RepositoryFileError,
     },
 }

@@ -14,7 +14,6 @@ use crate::whole::ParsedBundle;
 pub(super) struct Sibling<'a> {
     /// The name of its directory.
     pub(super) directory: &'a str,
-    /// The bundle.
     pub(super) whole: &'a ParsedBundle,
 }
 

@@ -12,7 +12,6 @@ use crate::whole::{BundleObject, ParsedBundle};
 
 /// The bundle to check, with further input.
 pub(super) struct CheckInput<'a> {
-    /// The bundle.
     pub(super) whole: &'a ParsedBundle,
     /// The Kubernetes version that the bundle targets, as given by the user.
     pub(super) kubernetes: Option<&'a str>,
@@ -55,7 +54,6 @@ impl CheckInput<'_> {
 
 /// A selectable check.
 pub struct Validator {
-    /// The name.
     pub name: &'static str,
     /// The suites that contain it.
     pub suites: &'static [&'static str],

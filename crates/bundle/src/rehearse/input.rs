@@ -17,7 +17,6 @@ const DEPENDENCIES: [&str; 3] = ["olm.constraint", "olm.gvk.required", "olm.pack
 /// A bundle whose objects are converted to Kubernetes types.
 #[derive(Debug, Clone)]
 pub struct RehearsalInput {
-    /// The package.
     pub package: String,
     /// The name of the CSV.
     pub name: String,
@@ -27,7 +26,6 @@ pub struct RehearsalInput {
     pub csv: Value,
     /// The annotations of the CSV.
     pub annotations: BTreeMap<String, String>,
-    /// The CRDs.
     pub crds: Vec<Value>,
     /// All other objects, as written.
     pub others: Vec<Value>,
@@ -57,7 +55,6 @@ pub(crate) type OmittedBytes = BTreeMap<String, usize>;
 /// A field that is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedField {
-    /// The file.
     pub file: String,
     /// The index of the document in the file.
     pub document: usize,

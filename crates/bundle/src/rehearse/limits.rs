@@ -28,9 +28,7 @@ pub struct Limit {
     pub level: Level,
     /// The measured object.
     pub object: String,
-    /// The size.
     pub size: usize,
-    /// The limit.
     pub limit: usize,
     /// A description of the limited quantity.
     pub what: &'static str,

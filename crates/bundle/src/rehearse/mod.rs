@@ -47,7 +47,6 @@ pub struct Note {
     pub id: &'static str,
     /// Whether the cluster rejects the object when it is applied.
     pub refused: bool,
-    /// The message.
     pub message: String,
     /// The object, as `KIND NAMESPACE/NAME`.
     pub object: String,

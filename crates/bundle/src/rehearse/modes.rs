@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 /// An install mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstallModeType {
-    /// All namespaces.
     AllNamespaces,
     /// Several namespaces.
     MultiNamespace,

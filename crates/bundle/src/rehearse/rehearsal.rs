@@ -49,7 +49,6 @@ impl OlmGeneration {
 /// How a bundle is to be installed.
 #[derive(Debug, Clone)]
 pub struct Rehearse {
-    /// The generation of OLM.
     pub generation: OlmGeneration,
     /// The release of OLM v1 and its enabled features.
     pub profile: Profile,
@@ -68,7 +67,6 @@ pub struct Rehearse {
 /// What one generation of OLM does with a bundle.
 #[derive(Debug, Clone)]
 pub struct Prediction {
-    /// The generation.
     pub generation: OlmGeneration,
     /// The OLM release to display: `OLM v1 (1.11, helm)`.
     pub title: String,
@@ -395,7 +393,6 @@ fn pointer_of(id: &str) -> &'static str {
 pub struct Rehearsal {
     /// The name of the CSV.
     pub bundle: Option<String>,
-    /// The package.
     pub package: String,
     /// What the requested generation does.
     pub prediction: Prediction,
@@ -407,7 +404,6 @@ pub struct Rehearsal {
     pub other: String,
     /// How the other generation differs.
     pub differences: Vec<String>,
-    /// The findings.
     pub findings: Findings,
 }
 

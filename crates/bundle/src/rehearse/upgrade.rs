@@ -42,7 +42,6 @@ impl Serialize for Effect {
 /// The change of an object in an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ObjectChange {
-    /// The effect.
     pub effect: Effect,
     /// The object, as `KIND NAMESPACE/NAME`.
     pub object: String,

@@ -20,9 +20,7 @@ pub enum RightScope {
 /// A rule for an account, as written in the manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRule {
-    /// The account.
     pub account: String,
-    /// The scope.
     pub scope: RightScope,
     /// API groups.
     pub groups: Vec<String>,
@@ -136,7 +134,6 @@ fn owned(descriptions: &[Value]) -> Owned {
 /// The user-visible properties of a CRD.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Crd {
-    /// The name.
     pub name: String,
     /// The kind that it defines.
     pub kind: String,

@@ -20,7 +20,6 @@ pub enum DocumentCategory {
 /// A kind of document.
 #[derive(Debug, Clone, Copy)]
 pub struct SchemaDocument {
-    /// The category.
     pub kind: DocumentCategory,
     /// The schema of a blob or template, the type of a property, or the common name of a file.
     pub name: &'static str,

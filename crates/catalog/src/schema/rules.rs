@@ -48,15 +48,12 @@ impl RuleGroup {
 /// The documentation of a rule.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleDoc {
-    /// The name.
     pub name: &'static str,
     /// The condition that must hold.
     pub about: &'static str,
-    /// The group.
     pub group: RuleGroup,
     /// The reason.
     pub why: &'static str,
-    /// The fix.
     pub fix: &'static str,
 }
 

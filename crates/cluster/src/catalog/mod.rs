@@ -30,9 +30,7 @@ pub struct CatalogPlan {
     pub image: String,
     /// The poll interval for a newer image, as a Go duration.
     pub poll: Option<String>,
-    /// The display name.
     pub display_name: Option<String>,
-    /// The publisher.
     pub publisher: Option<String>,
     /// The priority; higher values are preferred.
     pub priority: Option<i64>,

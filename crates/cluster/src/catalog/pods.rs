@@ -22,7 +22,6 @@ pub enum PodRole {
 pub struct PodState {
     /// Its name.
     pub name: String,
-    /// The role.
     pub role: PodRole,
     /// Whether it is ready.
     pub ready: bool,

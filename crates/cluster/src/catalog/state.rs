@@ -17,10 +17,8 @@ pub struct CatalogState {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// The display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// The publisher.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub publisher: String,
     /// `grpc`, `configmap` or `internal`.

@@ -64,9 +64,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 pub struct ControllerPlan {
     /// The namespace of the catalogs to serve; `None` means all.
     pub namespace: Option<String>,
-    /// The namespace of the lease.
     pub lease_namespace: String,
-    /// The name of the lease.
     pub lease_name: String,
     /// The identity of this replica.
     pub identity: String,
@@ -74,7 +72,6 @@ pub struct ControllerPlan {
     pub lease_duration: Duration,
     /// How long an old pod stays after a promotion.
     pub overlap: Duration,
-    /// The images of pods.
     pub images: PodImages,
     /// Counts what the controller does.
     pub metrics: Arc<ControllerMetrics>,

@@ -16,7 +16,6 @@ use crate::{Cluster, Error, ResourceKind, Watcher};
 /// What to remove.
 #[derive(Debug, Clone)]
 pub struct ExtensionCleanup {
-    /// The package.
     pub package: String,
     /// Whether to delete a ClusterExtension that `run bundle` did not create, too.
     pub force: bool,

@@ -35,7 +35,6 @@ pub enum InstallerAccount {
 pub struct Extension {
     /// The name of the ClusterExtension.
     pub name: String,
-    /// The package.
     pub package: String,
     /// The name of the bundle.
     pub bundle: String,

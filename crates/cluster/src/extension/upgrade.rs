@@ -33,7 +33,6 @@ pub struct InstalledExtension {
     pub watch_namespace: Option<String>,
     /// The bundles added to the index image.
     pub items: Vec<IndexItem>,
-    /// The index image.
     pub index_image: String,
     /// The pushed name of the catalog image.
     pub registry: String,

@@ -30,9 +30,7 @@ pub struct Serving {
     pub index_image: String,
     /// Whether that was a database, migrated to a file-based catalog.
     pub migrated: bool,
-    /// The catalog.
     pub content: CatalogPodContent,
-    /// The settings of the pod.
     pub settings: PodSettings,
 }
 

@@ -21,7 +21,6 @@ use crate::{Cluster, Error, ResourceKind, Watcher};
 /// What to remove.
 #[derive(Debug, Clone)]
 pub struct RunCleanup {
-    /// The package.
     pub package: String,
     /// Whether to delete the operator's CRDs and all their objects.
     pub crds: bool,

@@ -7,7 +7,6 @@ use crate::views::{CsvSpec, Named};
 /// The facts from the CSV of a bundle.
 #[derive(Debug, Clone, Default)]
 pub struct CsvFacts {
-    /// The package.
     pub package: String,
     /// The name of the CSV.
     pub csv: String,

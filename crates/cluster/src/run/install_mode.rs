@@ -16,7 +16,6 @@ pub enum InstallModeError {
     /// The number of namespaces does not match the type.
     #[error("install mode {} must have {expected}", quote(mode.name()))]
     Count {
-        /// The type.
         mode: ModeType,
         /// What it requires.
         expected: &'static str,
@@ -100,7 +99,6 @@ impl fmt::Display for ModeType {
 /// A requested install mode: a type, and the namespaces to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallMode {
-    /// The type.
     pub mode: ModeType,
     /// The namespaces, sorted.
     pub namespaces: Vec<String>,

@@ -44,7 +44,6 @@ pub(crate) struct PodConnection<'a> {
     pub(crate) ip: &'a str,
     /// Its name.
     pub(crate) pod: &'a str,
-    /// The index image.
     pub(crate) index_image: &'a str,
     /// The added bundles.
     pub(crate) items: &'a [IndexItem],

@@ -33,7 +33,6 @@ pub enum OperatorGroupError {
     /// OLM installs nothing in a namespace with several groups.
     #[error("more than one operator group in namespace {namespace}: [{}]", groups.join(" "))]
     Several {
-        /// The namespace.
         namespace: String,
         /// The names of the groups.
         groups: Vec<String>,

@@ -24,7 +24,6 @@ const ALONGSIDE: &str = "operatorframework.io/installed-alongside-";
 /// An InstallPlan of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
-    /// The plan.
     pub(crate) plan: ObjectName,
     uid: Option<String>,
     /// The package that the run installs.

@@ -75,7 +75,6 @@ pub enum CatalogPodContent {
         program: Option<String>,
         /// The image that decompresses it.
         decompression_image: String,
-        /// The parts.
         parts: Vec<Vec<u8>>,
     },
     /// A database index to which the pod adds bundles.

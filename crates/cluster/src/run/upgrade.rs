@@ -27,7 +27,6 @@ pub struct Installed {
     pub channel: String,
     /// The bundles added to the index image.
     pub items: Vec<IndexItem>,
-    /// The index image.
     pub index_image: String,
     /// Whether that was a database, migrated to a file-based catalog.
     pub migrated: bool,

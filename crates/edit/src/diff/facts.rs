@@ -41,7 +41,6 @@ pub(super) type Grant = (PermissionScope, String, String);
 /// The parts of a bundle that are compared.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedBundle {
-    /// The related images.
     pub related_images: BTreeSet<ImageDifference>,
     /// The properties, except manifests.
     pub properties: BTreeSet<PropertyDifference>,

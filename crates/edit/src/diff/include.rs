@@ -27,7 +27,6 @@ pub struct Include {
 /// A package to include, completely or in part.
 #[derive(Debug)]
 pub struct IncludedPackage {
-    /// The name.
     pub name: String,
     /// The bundles to include from every channel.
     pub wanted: IncludedBundles,
@@ -38,7 +37,6 @@ pub struct IncludedPackage {
 /// A channel to include, completely or in part.
 #[derive(Debug)]
 pub struct IncludedChannel {
-    /// The name.
     pub name: String,
     /// The bundles to include from it.
     pub wanted: IncludedBundles,
@@ -53,7 +51,6 @@ pub enum IncludedBundles {
     Range(VersionRange),
     /// Those with one of these versions or names, and all on the upgrade path from them to the head.
     From {
-        /// The versions.
         versions: Vec<Version>,
         /// The names.
         bundles: Vec<String>,

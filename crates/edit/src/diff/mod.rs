@@ -54,9 +54,7 @@ pub enum DiffError {
     /// A dependency has no upgrade path to the head of its channel.
     #[error("channel {channel}: head {} not reachable from bundle {}", quote(head), quote(bundle))]
     NotReachable {
-        /// The channel.
         channel: String,
-        /// The head.
         head: String,
         /// The dependency.
         bundle: String,
@@ -64,7 +62,6 @@ pub enum DiffError {
     /// The version range of a required package is invalid.
     #[error("bundle {}: property olm.package.required: invalid range {}: {reason}", quote(bundle), quote(range))]
     Range {
-        /// The bundle.
         bundle: String,
         /// The invalid range.
         range: String,

@@ -34,7 +34,6 @@ pub struct ImageSetRequest {
 /// The selection from a package.
 #[derive(Debug, Clone, Default)]
 pub struct PackageRequest {
-    /// The name.
     pub name: String,
     /// The new default channel.
     pub default_channel: Option<String>,

@@ -49,7 +49,6 @@ pub enum ComponentBuilder {
     Raw(String),
     /// By a command that prints a catalog.
     Custom {
-        /// The command.
         command: String,
         /// The arguments.
         args: Vec<String>,
@@ -104,7 +103,6 @@ pub enum ComponentError {
     /// An input does not exist.
     #[error("input {input:?} not found: neither {} nor {} is a file", places[0].display(), places[1].display())]
     NotFound {
-        /// The input.
         input: String,
         /// Where it could be.
         places: [PathBuf; 2],
@@ -112,7 +110,6 @@ pub enum ComponentError {
     /// An input cannot be read.
     #[error("{}: {source}", file.display())]
     Read {
-        /// The file.
         file: PathBuf,
         /// The cause.
         source: io::Error,
@@ -120,9 +117,7 @@ pub enum ComponentError {
     /// A template cannot be parsed.
     #[error("{}:{line}: {source}", file.display())]
     Syntax {
-        /// The file.
         file: PathBuf,
-        /// The line.
         line: usize,
         /// The cause.
         source: StreamError,
@@ -130,7 +125,6 @@ pub enum ComponentError {
     /// A template cannot be rendered, or a catalog file is not one.
     #[error("{}: {source}", file.display())]
     Template {
-        /// The file.
         file: PathBuf,
         /// The cause.
         source: super::TemplateError,

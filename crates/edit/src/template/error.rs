@@ -44,7 +44,6 @@ pub enum TemplateError {
     Syntax {
         /// Its line.
         line: usize,
-        /// The error.
         source: StreamError,
     },
     /// Several errors.

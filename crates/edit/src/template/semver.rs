@@ -30,7 +30,6 @@ pub enum SemverError {
     /// An object has a duplicate key.
     #[error("line {line}: key {} already set in map", quote(key))]
     RepeatedKey {
-        /// The key.
         key: String,
         /// The line of the second occurrence, from 1.
         line: usize,
@@ -52,7 +51,6 @@ pub enum SemverError {
         Generate{generate}Channels set to 'false'"
     )]
     PreferenceMismatch {
-        /// The preference.
         preference: &'static str,
         /// The same, as part of a field name.
         generate: &'static str,
@@ -74,7 +72,6 @@ pub enum SemverError {
     /// A reference yields several bundles or none.
     #[error("bundle image {} holds {count} bundles, expected exactly 1", quote(reference))]
     NotOneBundle {
-        /// The reference.
         reference: String,
         /// The number of bundles.
         count: usize,
@@ -82,7 +79,6 @@ pub enum SemverError {
     /// A bundle does not have exactly one version.
     #[error("bundle {} has {count} \"olm.package\" properties, expected exactly 1", quote(bundle))]
     PackageProperties {
-        /// The bundle.
         bundle: String,
         /// The number of properties.
         count: usize,
@@ -90,9 +86,7 @@ pub enum SemverError {
     /// The version of a bundle is invalid.
     #[error("bundle {} has invalid version {}: {reason}", quote(bundle), quote(version))]
     Version {
-        /// The bundle.
         bundle: String,
-        /// The version.
         version: String,
         /// The parse error.
         reason: String,

@@ -40,17 +40,14 @@ pub enum SubstitutesError {
     ReusedName {
         /// The substitute.
         name: String,
-        /// The bases.
         bases: [String; 2],
     },
     /// A substitution fails.
     #[error("error processing substitution {} -> {}: {reason}", quote(base), quote(name))]
     Substitution {
-        /// The base.
         base: String,
         /// The image of the substitute.
         name: String,
-        /// The reason.
         reason: SubstitutionError,
     },
 }
@@ -79,7 +76,6 @@ pub enum SubstitutionError {
     /// The version of a bundle cannot be compared.
     #[error("bundle {}: {reason}", quote(bundle))]
     Version {
-        /// The bundle.
         bundle: String,
         /// The error.
         reason: String,
@@ -87,7 +83,6 @@ pub enum SubstitutionError {
     /// The substitute is not newer than the base.
     #[error("base bundle {} is not less than substitute bundle {}", quote(base), quote(name))]
     NotLess {
-        /// The base.
         base: String,
         /// The substitute.
         name: String,

@@ -16,7 +16,6 @@ pub(crate) struct TreeNode {
 
 #[derive(Debug, Clone)]
 pub(crate) enum TreeValue {
-    /// A string.
     Str(String),
     List(Vec<TreeNode>),
     Map(Vec<TreeMember>),

@@ -18,9 +18,7 @@ pub struct UpgradeReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelUpgrades {
-    /// The package.
     pub package: String,
-    /// The channel.
     pub channel: String,
     /// Every bundle that the old channel mentions, by name.
     pub bundles: Vec<BundleUpgrades>,

@@ -61,9 +61,7 @@ pub struct Description {
     pub name: String,
     /// The group; only set for API services.
     pub group: String,
-    /// The version.
     pub version: String,
-    /// The kind.
     pub kind: String,
 }
 

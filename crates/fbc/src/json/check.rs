@@ -10,7 +10,6 @@ use super::scan::{plain_end, skip_space};
 pub struct JsonSyntaxError {
     /// The byte offset of the error.
     pub offset: usize,
-    /// The kind of error.
     pub kind: JsonErrorKind,
 }
 

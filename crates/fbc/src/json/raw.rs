@@ -30,13 +30,10 @@ pub enum JsonKind {
     Null,
     /// `true` or `false`
     Bool,
-    /// A number.
     Number,
-    /// A string.
     String,
     /// A list.
     Array,
-    /// An object.
     Object,
 }
 

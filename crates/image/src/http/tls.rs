@@ -80,7 +80,6 @@ fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsErr
 /// The certificates of a host in a `certs.d` directory.
 #[derive(Debug, Default)]
 pub(crate) struct HostCertificates {
-    /// The directory.
     pub(crate) directory: PathBuf,
     /// CA certificates: `*.crt`.
     pub(crate) authorities: Vec<PathBuf>,

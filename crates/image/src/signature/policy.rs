@@ -97,7 +97,6 @@ pub struct SignedBy {
 /// The parameters of `sigstoreSigned`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigstoreSigned {
-    /// The trusted signers.
     pub trust: TrustedSigners,
     /// Keys of transparency logs; one of them must have logged the signature.
     pub rekor: Vec<Material>,
@@ -146,7 +145,6 @@ pub enum Material {
 pub struct Applied<'a> {
     /// The transport and the scope; `None` is the default of the policy.
     pub scope: Option<(&'a str, &'a str)>,
-    /// The requirements.
     pub requirements: &'a [PolicyRequirement],
 }
 

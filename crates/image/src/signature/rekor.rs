@@ -43,7 +43,6 @@ pub(crate) enum LogError {
 pub(crate) struct RekorEntry<'a> {
     /// The key or certificate of the signer, in DER.
     pub(crate) signer: &'a [u8],
-    /// The signature.
     pub(crate) signature: &'a [u8],
     /// The signed payload.
     pub(crate) payload: &'a [u8],

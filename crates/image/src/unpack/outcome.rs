@@ -79,7 +79,6 @@ pub enum UnpackError {
         layer: usize,
         /// The name of the entry.
         entry: Option<String>,
-        /// The problem.
         problem: LayerProblem,
     },
 }

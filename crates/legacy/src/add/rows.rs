@@ -136,7 +136,6 @@ fn insert_property(
 
 /// The new channels of a package.
 pub(crate) struct NewChannels<'a> {
-    /// The package.
     pub(crate) package: &'a str,
     /// The default channel; may be empty.
     pub(crate) default_channel: &'a str,

@@ -17,7 +17,6 @@ const OWN_LIMIT: u64 = 256 << 20;
 /// Volumes of one series, given in any order.
 #[derive(Debug)]
 pub struct Volumes {
-    /// The digest of the lock.
     pub lock: Digest,
     /// The numbers of the missing volumes.
     pub absent: Vec<usize>,

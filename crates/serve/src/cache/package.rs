@@ -96,7 +96,6 @@ pub enum EncodeError {
     /// A bundle cannot be encoded.
     #[error("bundle {bundle:?}: {source}")]
     Bundle {
-        /// The bundle.
         bundle: String,
         /// Why.
         source: BundleFault,

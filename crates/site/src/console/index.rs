@@ -40,7 +40,6 @@ pub struct PageIndex {
 /// Facts that span all packages.
 #[derive(Default)]
 pub struct Survey {
-    /// All kinds.
     pub kinds: ApiRows,
     /// Kinds by the paths of their pages.
     paths: BTreeMap<String, (String, String)>,

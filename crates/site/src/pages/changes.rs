@@ -25,7 +25,6 @@ pub struct ComparedCatalog {
 
 /// The differences between two catalogs.
 pub struct CatalogDifferences {
-    /// All changes.
     pub changes: CatalogChanges,
     /// The consequences for clusters that use the other catalog.
     pub upgrades: Vec<ChannelReport>,

@@ -23,7 +23,6 @@ const TEXT: &str = "Description";
 pub struct ComparisonSection {
     /// What is compared.
     pub title: &'static str,
-    /// The differences.
     pub lines: Vec<DifferenceLine>,
     /// Why it cannot be compared.
     pub unknown: Option<&'static str>,

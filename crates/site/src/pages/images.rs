@@ -19,7 +19,6 @@ pub type ImageUses = BTreeMap<String, Uses>;
 pub struct Uses {
     /// The number of versions.
     pub versions: usize,
-    /// The packages.
     pub packages: std::collections::BTreeSet<String>,
 }
 

@@ -48,7 +48,6 @@ impl PathParameters {
 /// An upgrade path, and what it brings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathAnswer {
-    /// The path.
     pub path: UpgradePath,
     /// The permissions that the end has and the start lacks, if both are known.
     pub gained: Option<Vec<String>>,
@@ -212,7 +211,6 @@ fn ending(path: &UpgradePath) -> Vec<String> {
 
 /// The upgrades from every bundle of a channel, for pages without a server.
 pub struct ChannelPaths {
-    /// The channel.
     channel: String,
     /// The paths, in the order of the rows.
     paths: Vec<Onward>,

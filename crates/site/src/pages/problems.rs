@@ -18,13 +18,11 @@ pub struct UnservedPackage {
 /// A problem that a validation rule found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProblemRow {
-    /// The rule.
     pub rule: String,
     /// Whether it is a warning.
     pub warning: bool,
     /// The package, if it concerns one.
     pub package: String,
-    /// The message.
     pub message: String,
     /// The file, line and column.
     pub place: String,

@@ -11,9 +11,7 @@ use super::crds::is_established;
 /// The response of the API server to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// The status.
     pub status: u16,
-    /// The warnings.
     pub warnings: Vec<String>,
     /// The object as it would be stored, or the error.
     pub body: String,

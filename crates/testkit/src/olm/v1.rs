@@ -94,11 +94,8 @@ impl OlmV1 {
 /// The response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The status.
     pub status: u16,
-    /// The content type.
     pub content_type: String,
-    /// The body.
     pub body: String,
 }
 

@@ -44,7 +44,6 @@ pub struct V1Install {
     pub namespace: String,
     /// The name of the ClusterExtension.
     pub extension: String,
-    /// The certificate provider.
     pub certificates: CertificateProvider,
     /// `spec.config.inline`.
     pub config: Option<Value>,

@@ -23,11 +23,9 @@ pub enum FieldChangeKind {
 /// A change of a field of a CRD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrdFieldChange {
-    /// The CRD.
     pub crd: String,
     /// The field, prefixed with its version: `v1.spec.size`.
     pub path: String,
-    /// The kind of change.
     pub what: FieldChangeKind,
     /// Whether it breaks custom resources: the verdict of [`compare`](super::compare).
     pub narrows: bool,

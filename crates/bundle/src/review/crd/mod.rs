@@ -24,13 +24,11 @@ use versions::order;
 /// A change between two CRDs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrdDifference {
-    /// The CRD.
     pub crd: String,
     /// The version, or a pair such as `v1 -> v2`; empty for the whole CRD.
     pub version: String,
     /// The path of the schema, such as `^.spec.size`; empty for the whole CRD.
     pub path: String,
-    /// The rule.
     pub rule: &'static str,
     /// The message of OLM v1, or of opm if OLM does not report the change.
     pub words: String,
@@ -155,7 +153,6 @@ impl Serialize for CrdDifference {
 pub struct CrdChanges {
     /// Whether the rules refuse none of them.
     pub passed: bool,
-    /// The changes.
     pub changes: Vec<CrdDifference>,
     #[serde(skip)]
     rules: Rules,

@@ -62,9 +62,7 @@ pub struct ServeError {
 /// How a controller of ClusterCatalogs runs.
 #[derive(Clone)]
 pub struct ClusterCatalogsPlan {
-    /// The namespace of the lease.
     pub lease_namespace: String,
-    /// The name of the lease.
     pub lease_name: String,
     /// The identity of this replica.
     pub identity: String,

@@ -106,11 +106,8 @@ impl CatalogChanges {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageChange {
-    /// The name.
     pub name: String,
-    /// The kind of change.
     pub what: ChangeKind,
-    /// The default channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_channel: Option<ValueChange<Option<String>>>,
     /// Other changed fields: `description`, `icon`.
@@ -143,16 +140,12 @@ impl PackageChange {
 /// The differences in a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChannelChange {
-    /// The name.
     pub name: String,
-    /// The kind of change.
     pub what: ChangeKind,
-    /// The head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<ValueChange<Option<String>>>,
     /// The entries by name.
     pub entries: Vec<EntryChange>,
-    /// The properties.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub properties: Difference<PropertyDifference>,
 }
@@ -167,9 +160,7 @@ impl ChannelChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryChange {
-    /// The bundle.
     pub bundle: String,
-    /// The kind of change.
     pub what: ChangeKind,
     /// The replaced bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,19 +186,15 @@ impl EntryChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleChange {
-    /// The name.
     pub name: String,
-    /// The kind of change.
     pub what: ChangeKind,
     /// The version; the new one if it changed.
     pub version: String,
     /// For a new bundle: the predecessor that the differences below refer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<String>,
-    /// The image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<ValueChange<Option<String>>>,
-    /// The related images.
     #[serde(skip_serializing_if = "Difference::is_empty")]
     pub related_images: Difference<ImageDifference>,
     /// The properties, except manifests.
@@ -263,22 +250,17 @@ pub struct ImageDifference {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionChange {
-    /// The scope.
     pub scope: PermissionScope,
-    /// The service account.
     pub service_account: String,
     /// A resource with its group, such as `deployments.apps`, or a URL path.
     pub resource: String,
-    /// The verbs.
     pub verbs: Difference<String>,
 }
 
 /// The differences in the versions of a CRD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CrdChange {
-    /// The name.
     pub name: String,
-    /// The versions.
     pub versions: ValueChange<Vec<String>>,
     /// The storage version, if it changed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -292,7 +274,6 @@ pub struct FieldDifference {
     pub crd: String,
     /// The field, prefixed with its version: `v1.spec.size`.
     pub path: String,
-    /// The kind of change.
     pub what: ChangeKind,
     /// Whether objects that were valid may be rejected or lose the field: the verdict of [`bundle::review::crd`].
     pub narrows: bool,
@@ -329,11 +310,9 @@ pub struct DeprecationChange {
 pub struct OtherChange {
     /// The package, possibly empty.
     pub package: String,
-    /// The schema.
     pub schema: String,
     /// The name, possibly empty.
     pub name: String,
-    /// The kind of change.
     pub what: ChangeKind,
 }
 
