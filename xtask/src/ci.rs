@@ -15,8 +15,8 @@ use crate::{browser, dependencies, kube, tidy, tools};
 enum Check {
     /// Runs cargo with these arguments.
     Cargo(&'static [&'static str]),
-    /// Runs clippy with these arguments.
-    Clippy(&'static [&'static str]),
+    /// Runs clippy.
+    Clippy,
     /// Checks links and code in doc comments.
     Documentation,
     /// Compiles the tests.
@@ -33,8 +33,7 @@ enum Check {
 
 const CHECKS: &[(&str, Check)] = &[
     ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
-    ("clippy", Check::Clippy(&["--workspace", "--all-targets", "--features", GENERATOR])),
-    ("clippy without default features", Check::Clippy(&["--package", "opm", "--no-default-features"])),
+    ("clippy", Check::Clippy),
     ("documentation", Check::Documentation),
     ("build of the tests", Check::Build),
     ("parts for tests", Check::Parts),
@@ -77,8 +76,18 @@ impl Check {
                 let installed = parts.take().map(JoinHandle::join);
                 installed.transpose().map_err(|_| anyhow!("the installation panicked"))?.transpose()?;
             }
-            Check::Clippy(arguments) => {
-                cargo(&[&["clippy", "--quiet"], *arguments, &["--", "--deny", "warnings"]].concat())?;
+            Check::Clippy => {
+                cargo(&[
+                    "clippy",
+                    "--quiet",
+                    "--workspace",
+                    "--all-targets",
+                    "--features",
+                    GENERATOR,
+                    "--",
+                    "--deny",
+                    "warnings",
+                ])?;
             }
             Check::Documentation => {
                 let mut doc = workspace::cargo();

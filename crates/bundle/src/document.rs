@@ -32,10 +32,7 @@ pub enum DocumentError {
     },
     /// A document that looks like JSON is neither JSON nor YAML.
     #[error("json: offset {}: {source}", source.offset)]
-    NotJson {
-        /// The error as JSON.
-        source: json::JsonSyntaxError,
-    },
+    NotJson { source: json::JsonSyntaxError },
     /// A document after others is not JSON.
     #[error(transparent)]
     Json(#[from] json::JsonSyntaxError),

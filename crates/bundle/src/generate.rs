@@ -102,18 +102,13 @@ pub struct FileError {
 pub enum InferError {
     /// The directory cannot be resolved.
     #[error("{}: {source}", directory.display())]
-    Directory {
-        directory: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
+    Directory { directory: PathBuf, source: io::Error },
     /// The directories around the manifests have another layout.
     #[error(
         "please manually input channels and packageName, error interpreting bundle from directory {}, {fault}",
         directory.display()
     )]
     Layout {
-        /// The directory.
         directory: PathBuf,
         /// How it differs.
         fault: LayoutFault,

@@ -79,16 +79,10 @@ pub enum Error {
     },
     /// An object to create already exists.
     #[error("{object} already exists")]
-    Exists {
-        /// The object.
-        object: String,
-    },
+    Exists { object: String },
     /// A required object was deleted.
     #[error("{object} no longer exists")]
-    Deleted {
-        /// The object.
-        object: String,
-    },
+    Deleted { object: String },
     /// A timeout while waiting.
     #[error("{what}: timed out: {cause}")]
     Timeout {

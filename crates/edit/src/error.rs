@@ -28,10 +28,7 @@ pub enum EditError {
     Invalid(Box<InvalidEdit>),
     /// Somebody else changed the catalog meanwhile.
     #[error("{}: the catalog changed during the edit; try again", catalog.display())]
-    CatalogChanged {
-        /// The catalog.
-        catalog: PathBuf,
-    },
+    CatalogChanged { catalog: PathBuf },
     /// Somebody else changed a file meanwhile.
     #[error("{}: the file changed during the edit; try again", path.display())]
     FileChanged {
@@ -40,10 +37,7 @@ pub enum EditError {
     },
     /// Another edit of the catalog is running.
     #[error("{} is locked by another edit; try again when that has finished", catalog.display())]
-    Locked {
-        /// The catalog.
-        catalog: PathBuf,
-    },
+    Locked { catalog: PathBuf },
     /// An interrupted edit can be neither completed nor discarded.
     #[error(
         "{}: {reason}\nhelp: an earlier edit of the catalog was interrupted, and {} has the rest of it; restore the file \

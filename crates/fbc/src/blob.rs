@@ -110,10 +110,7 @@ pub(crate) enum TextAt {
 #[derive(Debug)]
 pub enum BlobContent {
     /// An `olm.package`.
-    Package {
-        /// The default channel.
-        default_channel: Box<str>,
-    },
+    Package { default_channel: Box<str> },
     /// An `olm.channel`.
     Channel {
         /// The entries, in source order.

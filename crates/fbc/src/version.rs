@@ -35,20 +35,10 @@ pub enum VersionError {
     TooFewNumbers,
     /// One of the three numbers contains characters other than digits.
     #[error("Invalid character(s) found in {} number {}", number.lower_case(), quote(text))]
-    NumberCharacters {
-        /// The number.
-        number: Number,
-        /// The text.
-        text: Box<str>,
-    },
+    NumberCharacters { number: Number, text: Box<str> },
     /// One of the three numbers has a leading zero.
     #[error("{number} number must not contain leading zeroes {}", quote(text))]
-    NumberLeadingZero {
-        /// The number.
-        number: Number,
-        /// The text.
-        text: Box<str>,
-    },
+    NumberLeadingZero { number: Number, text: Box<str> },
     /// A number is missing between dots.
     #[error("strconv.ParseUint: parsing \"\": invalid syntax")]
     NumberMissing,

@@ -32,10 +32,7 @@ struct Program {
 pub enum ProgramError {
     /// No binary was given for the platform, and the running one is for another.
     #[error("this binary does not run on {platform}")]
-    NoneFor {
-        /// The platform.
-        platform: String,
-    },
+    NoneFor { platform: String },
     /// The binary cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {

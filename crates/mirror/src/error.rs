@@ -249,12 +249,7 @@ pub enum MirrorError {
     NoMountsForParts(String),
     /// The registry accepts no uploads to the repository of records.
     #[error("nothing was sent, because the registry accepts no uploads:\n  {repository}: {source}")]
-    NoUploads {
-        /// The repository.
-        repository: String,
-        /// The error.
-        source: image::Error,
-    },
+    NoUploads { repository: String, source: image::Error },
     /// The registry accepts no uploads to some repositories.
     #[error(
         "nothing was sent, because the registry accepts {}:\n  {}{}",
@@ -340,12 +335,7 @@ pub enum DestinationError {
     Form(String),
     /// The repository of an image would have an invalid name.
     #[error("{name:?}: {source}")]
-    Repository {
-        /// The name.
-        name: String,
-        /// The error.
-        source: ImageReferenceError,
-    },
+    Repository { name: String, source: ImageReferenceError },
 }
 
 impl Fault for DestinationError {

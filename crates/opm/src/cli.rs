@@ -12,9 +12,7 @@ use crate::commands::{
     generate, graph, init, list, man_pages, migrate, mirror, preview, reference, rehearse, render, render_template,
     resolve, schema, security, serve, site, template, unpack, upgrade_path, validate, verify, version, why,
 };
-#[cfg(feature = "cluster")]
 use crate::commands::{catalog, cleanup, controller, run as run_commands};
-#[cfg(feature = "sqlite")]
 use crate::commands::{index, registry};
 use crate::exit::{self, CommandResult, Failure};
 use crate::images::{self, TlsFlags};
@@ -61,9 +59,7 @@ enum OpmCommand {
     Build(build::BuildArgs),
     Unpack(unpack::UnpackArgs),
     Bundle(bundle::BundleArgs),
-    #[cfg(feature = "sqlite")]
     Index(index::IndexArgs),
-    #[cfg(feature = "sqlite")]
     Registry(registry::RegistryArgs),
     Copy(copy::CopyArgs),
     Mirror(Box<mirror::MirrorArgs>),
@@ -80,13 +76,9 @@ enum OpmCommand {
     Security(security::SecurityArgs),
     Site(site::SiteArgs),
     Preview(preview::PreviewArgs),
-    #[cfg(feature = "cluster")]
     Catalog(catalog::CatalogArgs),
-    #[cfg(feature = "cluster")]
     Controller(Box<controller::ControllerArgs>),
-    #[cfg(feature = "cluster")]
     Run(Box<run_commands::RunArgs>),
-    #[cfg(feature = "cluster")]
     Cleanup(cleanup::CleanupArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
@@ -177,9 +169,7 @@ fn dispatch(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
         OpmCommand::Build(args) => build::run(args, &opm.tls, printer),
         OpmCommand::Unpack(args) => unpack::run(args, &opm.tls, printer),
         OpmCommand::Bundle(args) => bundle::run(args, &opm.tls, printer),
-        #[cfg(feature = "sqlite")]
         OpmCommand::Index(args) => index::run(args, &opm.tls, printer),
-        #[cfg(feature = "sqlite")]
         OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
         OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
         OpmCommand::Mirror(args) => mirror::run(args, &opm.tls, printer),
@@ -196,13 +186,9 @@ fn dispatch(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
         OpmCommand::Security(args) => security::run(args, &opm.tls, printer),
         OpmCommand::Site(args) => site::run(args, &opm.tls, printer),
         OpmCommand::Preview(args) => preview::run(args, printer),
-        #[cfg(feature = "cluster")]
         OpmCommand::Catalog(args) => catalog::run(args, &opm.tls, printer),
-        #[cfg(feature = "cluster")]
         OpmCommand::Controller(args) => controller::run(args, &opm.tls, printer),
-        #[cfg(feature = "cluster")]
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),
-        #[cfg(feature = "cluster")]
         OpmCommand::Cleanup(args) => cleanup::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::ManPages(args) => man_pages::run(args),
@@ -315,10 +301,6 @@ const DATABASE_COMMANDS: [(&str, &[&str]); 2] = [("index", &["inspect"]), ("regi
 /// Adds a deprecation notice to the help of the database commands.
 fn mark_deprecated(mut command: Command) -> Command {
     for (name, current) in DATABASE_COMMANDS {
-        // A build without the `sqlite` feature has none of them.
-        if command.find_subcommand(name).is_none() {
-            continue;
-        }
         command = command.mut_subcommand(name, |mut group| {
             let names: Vec<String> = group.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
             for name in names.into_iter().filter(|name| !current.contains(&name.as_str())) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use clap::builder::TypedValueParser;
 use image::{Environment, ImageReferenceError, Platform, Reference};
-#[cfg(feature = "sqlite")]
 use source::Fetcher;
 use source::{ContainerTool, Images, PullSettings};
 
@@ -113,7 +112,6 @@ pub(crate) fn open(tls: &TlsFlags, pull: &PullFlags) -> Images {
 }
 
 /// Prepares to fetch the bundles and databases of images, with a container tool or without.
-#[cfg(feature = "sqlite")]
 pub(crate) fn fetcher(tls: &TlsFlags, pull: &PullFlags, tool: ContainerTool) -> Result<Fetcher, Failure> {
     if pull.ca_file.is_some() && tls.skips_verification() {
         return Err(Failure::usage("--skip-tls-verify must be false when --ca-file is set"));

@@ -4,18 +4,14 @@
 //! catalogs that the user names, `printer`, `report` and `progress` write to the terminal, and
 //! `exit` sets the exit code. Nothing else prints.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
-// Without a feature some items have no caller, since its commands are missing.
-#![cfg_attr(not(all(feature = "cluster", feature = "sqlite")), allow(dead_code))]
 
 mod catalogs;
 mod choice;
 mod cli;
-#[cfg(feature = "cluster")]
 mod cluster_flags;
 mod commands;
 mod compared;
 mod console;
-#[cfg(feature = "sqlite")]
 mod database;
 mod dropped_fields;
 mod edits;
@@ -27,7 +23,6 @@ mod help;
 mod images;
 mod interrupt;
 mod limits;
-#[cfg(feature = "cluster")]
 mod live;
 mod log;
 mod personality;

@@ -3,11 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-#[cfg(feature = "cluster")]
 use crate::commands::operator_sdk;
-#[cfg(feature = "sqlite")]
 use crate::commands::registry_server;
-#[cfg(all(feature = "cluster", feature = "sqlite"))]
 use crate::commands::{appregistry_server, config_map, operator_registry};
 use crate::commands::{health_probe, mirror};
 use crate::exit::CommandResult;
@@ -34,17 +31,11 @@ impl Personality {
 const PERSONALITIES: &[Personality] = &[
     Personality { name: "opm", run: cli::run, recorded: false },
     Personality { name: "grpc_health_probe", run: health_probe::run, recorded: true },
-    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "appregistry-server", run: appregistry_server::run, recorded: true },
-    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "operator-registry", run: operator_registry::run, recorded: true },
-    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "initializer", run: operator_registry::initialize, recorded: true },
-    #[cfg(feature = "sqlite")]
     Personality { name: "registry-server", run: registry_server::run, recorded: true },
-    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "configmap-server", run: config_map::serve, recorded: true },
-    #[cfg(feature = "cluster")]
     Personality { name: "operator-sdk", run: operator_sdk::run, recorded: true },
     Personality { name: "oc-mirror", run: mirror::oc_mirror::run, recorded: true },
 ];

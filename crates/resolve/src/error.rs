@@ -67,12 +67,7 @@ pub enum RequestError {
     },
     /// The text is neither a version nor a bundle of the package.
     #[error("{text:?} is neither a version nor a bundle of {package}")]
-    NotOfPackage {
-        /// The text.
-        text: String,
-        /// The package.
-        package: String,
-    },
+    NotOfPackage { text: String, package: String },
     /// The version of an installed bundle is missing.
     #[error("which version of {0} is installed? Write {0}=VERSION or the name of the bundle")]
     VersionMissing(String),
@@ -80,12 +75,7 @@ pub enum RequestError {
     #[error(
         "{package} is subscribed to already, so that {version} cannot be requested: clusters choose by the channel"
     )]
-    Subscribed {
-        /// The package.
-        package: String,
-        /// The version.
-        version: String,
-    },
+    Subscribed { package: String, version: String },
 }
 
 /// Why objects do not have the content of a namespace.

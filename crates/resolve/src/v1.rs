@@ -41,12 +41,7 @@ pub enum NoChoiceReason {
     None(String),
     /// Bundles of several catalogs fit.
     #[error("found bundles for {request} in multiple catalogs with the same priority [{}]", catalogs.join(" "))]
-    Several {
-        /// The request.
-        request: String,
-        /// The catalogs.
-        catalogs: Vec<String>,
-    },
+    Several { request: String, catalogs: Vec<String> },
 }
 
 /// Returns the prefix that clusters put before errors during an upgrade.

@@ -58,12 +58,7 @@ pub enum ToolError {
     NoDigest(String),
     /// The digest of an image is none.
     #[error("error inspecting image: {image}: {source}")]
-    Digest {
-        /// The image.
-        image: String,
-        /// The error.
-        source: DigestError,
-    },
+    Digest { image: String, source: DigestError },
 }
 
 impl ContainerTool {

@@ -13,7 +13,10 @@ pub const NOTICE: &str = "DEPRECATION NOTICE: sqlite-based catalogs and the comm
                           'opm migrate' converts one to a file-based catalog";
 
 /// Adds the content of a database to `fbc`, without changing the file.
-pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &SourceOptions<'_>) -> Result<(), SourceError> {
+///
+/// # Errors
+/// Fails when the database cannot be read.
+pub fn load_database(fbc: &mut Fbc, path: &Path, options: &SourceOptions<'_>) -> Result<(), SourceError> {
     let progress = options.images.progress();
     progress.warn(NOTICE);
     let manifests = match (options.keep_text, options.migrate) {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use fbc::scratch::TempFolder;
 use fbc::{Fbc, Format, Limits};
 
+use crate::database::load_database;
 use crate::error::{SourceError, at};
 use crate::images::Images;
-use crate::load::{SourceOptions, load_database};
+use crate::load::SourceOptions;
 use crate::resolve::{NamedSource, resolve_one};
 use crate::write::{CatalogLayout, write};
 

@@ -43,17 +43,12 @@ pub enum SourceError {
     NotAnIndex(String),
     /// An error with the name of its source.
     #[error("\"{name}\": {source}")]
-    Named {
-        /// The name.
-        name: String,
-        source: Box<SourceError>,
-    },
+    Named { name: String, source: Box<SourceError> },
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
         /// The file or directory.
         path: PathBuf,
-        /// The error.
         source: io::Error,
     },
     /// A file cannot be read or written; the error names it.
@@ -78,6 +73,7 @@ pub enum SourceError {
     #[error("bundle {bundle:?}: {source}")]
     Object {
         bundle: String,
+        /// The error.
         source: edit::legacy::InvalidObject,
     },
 
@@ -86,7 +82,6 @@ pub enum SourceError {
     Scratch {
         /// The directory for temporary files.
         path: PathBuf,
-        /// The error.
         source: io::Error,
     },
     /// There is no network access, and nothing to use instead.
@@ -186,12 +181,8 @@ pub enum SourceError {
     Tool(#[from] ToolError),
 
     /// A database cannot be read.
-    #[cfg(feature = "sqlite")]
     #[error("{}", legacy::bounded(.0.to_string()))]
     Sqlite(#[from] legacy::Error),
-    /// This program cannot read databases.
-    #[error("{} is a database, but opm was built without the feature `sqlite`", .0.display())]
-    NoDatabases(PathBuf),
 
     /// A bundle cannot be read or rendered.
     #[error(transparent)]

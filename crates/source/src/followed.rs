@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use fbc::{Fbc, Format, Limits};
 use image::{Digest, Location};
 
+use crate::database::load_database;
 use crate::error::{SourceError, at};
 use crate::images::{Fetched, ImageKind, Images, UnpackedIndex};
-use crate::load::{SourceOptions, load_database};
+use crate::load::SourceOptions;
 use crate::write::{CatalogLayout, write};
 
 /// Unpacks the catalog of an image, and again whenever its reference resolves to another image.

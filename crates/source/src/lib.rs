@@ -11,13 +11,11 @@ pub mod catalog_bundles;
 mod check;
 mod composite;
 mod container;
-#[cfg(feature = "sqlite")]
 pub mod database;
 mod delivery;
 mod directory;
 mod dockerfile;
 mod error;
-#[cfg(feature = "sqlite")]
 mod fetch;
 mod followed;
 mod images;
@@ -38,7 +36,6 @@ pub use dockerfile::{
     DEFAULT_IMAGE, DockerfileError, DockerfileRequest, surplus_files, write_dockerfile, write_index_dockerfile,
 };
 pub use error::{Invalid, SourceError};
-#[cfg(feature = "sqlite")]
 pub use fetch::Fetcher;
 pub use followed::{Followed, FollowedChange};
 pub use image::{CONFIGS, CONFIGS_LABEL};
@@ -46,9 +43,7 @@ pub use images::{
     Fetched, ImageKind, Images, PullSettings, RegistrySettings, UnpackedIndex, data_only_catalog, inside,
     is_index_from_scratch,
 };
-pub use load::{
-    Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalog, load_database, open, read, read_unchecked,
-};
+pub use load::{Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalog, open, read, read_unchecked};
 pub use progress::{NoProgress, RunningStage, SourceProgress, SourceStage};
 pub use resolve::{NamedSource, is_database, no_source, resolve, resolve_one};
 pub use template::{TemplateReferenceError, template_bundles};

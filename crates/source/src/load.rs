@@ -12,6 +12,7 @@ use fbc::load::Inspect;
 use fbc::{Blob, Fbc, Limits, LoadOptions, LoadReport, Problem};
 use rayon::prelude::*;
 
+use crate::database::load_database;
 use crate::error::{Invalid, SourceError, at};
 use crate::images::Images;
 use crate::progress::SourceStage;
@@ -169,24 +170,6 @@ pub fn load_catalog(fbc: &mut Fbc, path: &Path, options: &SourceOptions<'_>) -> 
         true => fbc.load_file(path, &load_options),
         false => fbc.load_dir(path, &load_options),
     }
-}
-
-/// Appends the content of a database to `fbc`, without changing the file.
-///
-/// # Errors
-/// Fails when the database cannot be read.
-#[cfg(feature = "sqlite")]
-pub fn load_database(fbc: &mut Fbc, path: &Path, options: &SourceOptions<'_>) -> Result<(), SourceError> {
-    crate::database::load(fbc, path, options)
-}
-
-/// Refuses the database.
-///
-/// # Errors
-/// Always fails.
-#[cfg(not(feature = "sqlite"))]
-pub fn load_database(_: &mut Fbc, path: &Path, _: &SourceOptions<'_>) -> Result<(), SourceError> {
-    Err(SourceError::NoDatabases(path.to_path_buf()))
 }
 
 type BundleOutcome<'a> = (&'a str, Result<(Blob, Vec<String>), SourceError>);

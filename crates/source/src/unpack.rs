@@ -10,9 +10,10 @@ use fbc::scratch::TempFolder;
 use fbc::{Fbc, FileId, Limits, Problem, Unportable};
 use image::{ImageReferenceError, Location};
 
+use crate::database::load_database;
 use crate::error::{SourceError, at};
 use crate::images::{ImageKind, Images, UnpackedIndex};
-use crate::load::{SourceOptions, load_catalog, load_database};
+use crate::load::{SourceOptions, load_catalog};
 use crate::write::{CatalogLayout, write};
 use image::CONFIGS_LABEL;
 

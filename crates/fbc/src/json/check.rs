@@ -29,10 +29,7 @@ pub enum JsonErrorKind {
     },
     /// Lists and objects are nested too deeply.
     #[error("nested deeper than {limit} levels")]
-    Depth {
-        /// The limit.
-        limit: usize,
-    },
+    Depth { limit: usize },
 }
 
 fn quoted(found: char) -> String {

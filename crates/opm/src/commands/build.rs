@@ -5,10 +5,8 @@ mod arguments;
 use std::path::{Path, PathBuf};
 
 use fbc::fault::Fault;
-#[cfg(feature = "sqlite")]
 use image::Layer;
 use image::{CatalogImages, Descriptor, Location, Platform, ProgramChoice, ProgramError, Programs, Reference, Store};
-#[cfg(feature = "sqlite")]
 pub(crate) use serve::image::USER;
 use serve::image::{BuildImage, BuildImageError};
 use serve::load::{Empty, OnInvalid, ServedDirectory};
@@ -243,7 +241,6 @@ fn build(request: &BuildImage<'_>, store: &Store, printer: &Printer) -> Result<D
 }
 
 /// Returns the layer of the program.
-#[cfg(feature = "sqlite")]
 pub(crate) fn program_layer(program: &Path) -> std::io::Result<Layer> {
     serve::image::program_layer(program, &personality::other_names().collect::<Vec<_>>())
 }

@@ -1,21 +1,16 @@
 //! One file per command: its arguments, and a `run` function that connects them to the libraries.
 
 pub(crate) mod add;
-#[cfg(all(feature = "cluster", feature = "sqlite"))]
 pub(crate) mod appregistry_server;
 pub(crate) mod build;
 pub(crate) mod bundle;
-#[cfg(feature = "cluster")]
 pub(crate) mod catalog;
 pub(crate) mod check_upgrades;
-#[cfg(feature = "cluster")]
 pub(crate) mod cleanup;
 pub(crate) mod complete;
 pub(crate) mod completion;
 mod composite;
-#[cfg(all(feature = "cluster", feature = "sqlite"))]
 pub(crate) mod config_map;
-#[cfg(feature = "cluster")]
 pub(crate) mod controller;
 pub(crate) mod convert_template;
 pub(crate) mod copy;
@@ -27,7 +22,6 @@ pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod graph;
 pub(crate) mod health_probe;
-#[cfg(feature = "sqlite")]
 pub(crate) mod index;
 pub(crate) mod init;
 pub(crate) mod list;
@@ -35,21 +29,16 @@ pub(crate) mod man_pages;
 pub(crate) mod migrate;
 pub(crate) mod mirror;
 pub(crate) mod offline;
-#[cfg(all(feature = "cluster", feature = "sqlite"))]
 pub(crate) mod operator_registry;
-#[cfg(feature = "cluster")]
 pub(crate) mod operator_sdk;
 pub(crate) mod preview;
 pub(crate) mod reference;
-#[cfg(feature = "sqlite")]
 pub(crate) mod registry;
-#[cfg(feature = "sqlite")]
 pub(crate) mod registry_server;
 pub(crate) mod rehearse;
 pub(crate) mod render;
 pub(crate) mod render_template;
 pub(crate) mod resolve;
-#[cfg(feature = "cluster")]
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod security;

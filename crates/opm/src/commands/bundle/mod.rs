@@ -1,7 +1,6 @@
 //! `opm alpha bundle` and `opm bundle`: create, check and unpack bundles.
 
 mod build;
-#[cfg(feature = "cluster")]
 pub(crate) mod extract;
 mod generate;
 mod suites;
@@ -31,7 +30,6 @@ enum AlphaBundleCommand {
     Build(Box<build::BuildArgs>),
     Validate(validate::AlphaValidateArgs),
     Unpack(unpack::UnpackArgs),
-    #[cfg(feature = "cluster")]
     Extract(extract::ExtractArgs),
 }
 
@@ -49,7 +47,6 @@ enum BundleCommand {
     Build(Box<build::BuildArgs>),
     Validate(validate::ValidateArgs),
     Unpack(unpack::UnpackArgs),
-    #[cfg(feature = "cluster")]
     Extract(extract::ExtractArgs),
 }
 
@@ -59,7 +56,6 @@ pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Pr
         AlphaBundleCommand::Build(args) => build::run(args, tls, printer),
         AlphaBundleCommand::Validate(args) => validate::run_alpha(args, tls, printer),
         AlphaBundleCommand::Unpack(args) => unpack::run(args, tls, printer),
-        #[cfg(feature = "cluster")]
         AlphaBundleCommand::Extract(args) => extract::run(args, printer),
     }
 }
@@ -70,7 +66,6 @@ pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> C
         BundleCommand::Build(args) => build::run(args, tls, printer),
         BundleCommand::Validate(args) => validate::run(args, tls, printer),
         BundleCommand::Unpack(args) => unpack::run(args, tls, printer),
-        #[cfg(feature = "cluster")]
         BundleCommand::Extract(args) => extract::run(args, printer),
     }
 }

@@ -45,11 +45,9 @@ pub(crate) struct ChoiceFlags {
     #[arg(long, value_name = "FILE|cluster")]
     pub(crate) installed: Option<String>,
     /// With --installed cluster, path to the kubeconfig file; defaults to KUBECONFIG or ~/.kube/config
-    #[cfg(feature = "cluster")]
     #[arg(long, value_name = "FILE", requires = "installed")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// With --installed cluster, context of the kubeconfig to use
-    #[cfg(feature = "cluster")]
     #[arg(long, value_name = "NAME", requires = "installed")]
     pub(crate) context: Option<String>,
     /// If the default channel is not selected, use the channel with the newest head instead
@@ -98,9 +96,7 @@ impl ChoiceFlags {
             missing: OnMissing::Fail,
             with_dependencies: false,
             installed: None,
-            #[cfg(feature = "cluster")]
             kubeconfig: None,
-            #[cfg(feature = "cluster")]
             context: None,
             keep_original: false,
             choose_default: false,

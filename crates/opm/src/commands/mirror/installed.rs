@@ -19,14 +19,7 @@ pub(crate) fn read(from: &str, choice: &ChoiceFlags, limits: &Limits) -> Result<
     Ok(InstalledBundles::read(name, &text, limits)?)
 }
 
-/// Refuses: this build has no cluster support.
-#[cfg(not(feature = "cluster"))]
-fn list(_: &ChoiceFlags) -> Result<Vec<u8>, Failure> {
-    Err(Failure::message("opm was built without the feature `cluster`: give --installed a file"))
-}
-
 /// Lists the Subscriptions and ClusterServiceVersions of all namespaces.
-#[cfg(feature = "cluster")]
 fn list(choice: &ChoiceFlags) -> Result<Vec<u8>, Failure> {
     use crate::cluster_flags::{ClusterFlags, failure};
     let flags =

@@ -1,6 +1,5 @@
 //! `opm rehearse`: the objects that OLM would create for a bundle, without a cluster.
 
-#[cfg_attr(not(feature = "cluster"), path = "no_cluster.rs")]
 mod cluster;
 mod flags;
 mod report;

@@ -219,7 +219,7 @@ impl CatalogBuilder<'_> {
         let fetched = self.images.fetch_one(image)?;
         let place = self.images.index(&fetched.image, path)?.path;
         if !matches!(index, IndexKind::Catalog(..)) {
-            source::load_database(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
+            source::database::load_database(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
             return Ok(fbc);
         }
         let loaded = source::load_catalog(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
