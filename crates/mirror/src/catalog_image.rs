@@ -125,7 +125,7 @@ fn originals(
     surveyed.ok_or(MirrorError::NoResponse)??;
     let mut images = Vec::new();
     for document in Parts::of(store, digest, platforms, limits)?.documents {
-        let content = store.read(&document.digest, MANIFEST_LIMIT)?;
+        let content = store.read(&document.digest, image::MANIFEST_LIMIT)?;
         let Ok(manifest) = serde_json::from_slice::<ImageManifest>(&content) else { continue };
         let wanted = BlobRequest { blob: manifest.config.clone(), from: vec![reference.clone().into()] };
         if let Some(error) = client.fetch_set(vec![wanted]).into_values().next() {
