@@ -3,7 +3,7 @@
 use mirror::destination::MirrorDestination;
 use mirror::lock::Lock;
 use mirror::resources::{self, ResourceOptions};
-use mirror::{have, listed};
+use mirror::{known_blobs, listed};
 
 /// Runs the target with one input.
 pub fn run(bytes: &[u8]) {
@@ -33,7 +33,7 @@ pub fn run(bytes: &[u8]) {
         }
     }
     if let Ok(text) = std::str::from_utf8(bytes)
-        && let Ok(blobs) = have::parse(text)
+        && let Ok(blobs) = known_blobs::parse(text)
     {
         assert!(blobs.len() <= text.lines().count());
     }

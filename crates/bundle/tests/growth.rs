@@ -2,7 +2,7 @@
 
 use bundle::{BundleCheck, BundleDirectory, check};
 use fbc::spelling::calendar::Date;
-use fbc::{Limits, work};
+use fbc::{Limits, step_counter};
 use serde_json::{Value, json};
 use testkit::BundleDir;
 
@@ -10,7 +10,7 @@ const SMALL: usize = 100;
 
 /// Checks that the steps of `task` grow with its input.
 fn assert_linear(task: impl Fn(usize)) {
-    testkit::assert_linear(SMALL, work::count, task);
+    testkit::assert_linear(SMALL, step_counter::count, task);
 }
 
 /// Returns a bundle with this many owned CRDs, each with an example.

@@ -3,14 +3,14 @@
 use bundle::ParsedBundle;
 use bundle::rehearse::v1::{self, CertificateProvider, Profile};
 use bundle::rehearse::{RehearsalInput, upgrade, v0};
-use fbc::work;
+use fbc::step_counter;
 use serde_json::{Value, json};
 
 const SMALL: usize = 100;
 
 /// Checks that the steps of `task` grow with its input.
 fn assert_linear(task: impl Fn(usize)) {
-    testkit::assert_linear(SMALL, work::count, task);
+    testkit::assert_linear(SMALL, step_counter::count, task);
 }
 
 /// Returns a bundle with this many deployments, accounts, webhooks and CRDs that they convert.

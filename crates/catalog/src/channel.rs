@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use fbc::blob::ChannelEntry;
 use fbc::range::{RangeError, VersionRange};
+use fbc::step_counter;
 use fbc::version::Version;
-use fbc::work;
 
 /// The entries of a channel by number, and the relations between them.
 ///
@@ -33,7 +33,7 @@ impl<'a> ChannelView<'a> {
     /// Indexes the entries of a channel.
     pub fn new(entries: impl IntoIterator<Item = &'a ChannelEntry>) -> ChannelView<'a> {
         let entries: Vec<&ChannelEntry> = entries.into_iter().collect();
-        work::steps(entries.iter().map(|entry| 1 + entry.skips.len()).sum());
+        step_counter::steps(entries.iter().map(|entry| 1 + entry.skips.len()).sum());
         ChannelView {
             numbers: entries.iter().enumerate().map(|(number, entry)| (&*entry.name, number)).collect(),
             replaced: entries.iter().map(|entry| &*entry.replaces).collect(),
@@ -69,14 +69,14 @@ impl<'a> ChannelView<'a> {
 
     /// Returns the entries that no entry replaces or skips, as listed.
     pub fn heads(&self) -> Vec<usize> {
-        work::steps(self.entries.len());
+        step_counter::steps(self.entries.len());
         let is_head = |entry: &ChannelEntry| !self.is_replaced(&entry.name) && !self.is_skipped(&entry.name);
         (0..self.entries.len()).filter(|&number| is_head(self.entries[number])).collect()
     }
 
     /// Returns the entry that an entry replaces, if the channel lists it.
     pub fn replaced_entry(&self, number: usize) -> Option<usize> {
-        work::step();
+        step_counter::step();
         self.number(&self.entries[number].replaces)
     }
 
@@ -177,7 +177,7 @@ impl<'v> Versioned<'v> {
     fn sorted(versions: impl Iterator<Item = Option<&'v Version>>) -> Versioned<'v> {
         let mut versioned = Versioned::in_order(versions);
         versioned.rows.sort_by(|(_, a), (_, b)| {
-            work::step();
+            step_counter::step();
             b.cmp_precedence(a)
         });
         versioned
@@ -191,7 +191,7 @@ impl<'v> Versioned<'v> {
         };
         let mut cuts = vec![0, self.rows.len()];
         for boundary in range.boundaries() {
-            work::steps(self.rows.len().checked_ilog2().unwrap_or_default() as usize);
+            step_counter::steps(self.rows.len().checked_ilog2().unwrap_or_default() as usize);
             cuts.push(self.rows.partition_point(|(_, version)| version.cmp_precedence(boundary).is_gt()));
             cuts.push(self.rows.partition_point(|(_, version)| version.cmp_precedence(boundary).is_ge()));
         }
@@ -240,7 +240,7 @@ impl<'v> Upgrades<'v> {
 
     /// Records that `from` upgrades to `to`.
     pub(crate) fn set(&mut self, from: usize, to: usize) {
-        work::step();
+        step_counter::step();
         if !self.decided[from] {
             self.decided[from] = true;
             self.next[from] = Some(to);
@@ -270,7 +270,7 @@ impl<'v> Upgrades<'v> {
     fn first_undecided(&mut self, place: usize) -> usize {
         let mut root = place;
         while self.free[root] != root {
-            work::step();
+            step_counter::step();
             root = self.free[root];
         }
         // Path compression.
@@ -310,7 +310,7 @@ pub fn path_ends(nexts: &[Option<usize>]) -> Vec<(usize, usize)> {
         let mut at = start;
         // What follows the last index of the path: its end, and the steps to it.
         let (end, mut steps) = loop {
-            work::step();
+            step_counter::step();
             if let Some((end, steps)) = ends[at] {
                 break (end, steps);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fbc::{Problem, ProblemStage, work};
+use fbc::{Problem, ProblemStage, step_counter};
 
 /// Formats errors as one text: a line each, and those of the model as a tree.
 pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
@@ -45,7 +45,7 @@ impl Node {
     }
 
     fn branch(&mut self, title: String) -> &mut Node {
-        work::step();
+        step_counter::step();
         let number = *self.branches.entry(title).or_insert_with_key(|title| {
             self.children.push(Node::leaf(title.clone()));
             self.children.len() - 1

@@ -147,7 +147,7 @@ fn blocks(old: &str, splices: &[Splice], old_lines: &[&str]) -> Vec<Block> {
         let text = String::from_utf8_lossy(&text).into_owned();
         let mut new: Vec<String> = split(&text).into_iter().map(str::to_owned).collect();
         let mut lines = line(bytes.start)..line(bytes.end);
-        fbc::work::steps(new.len() + lines.len());
+        fbc::step_counter::steps(new.len() + lines.len());
         let same = new.iter().zip(&old_lines[lines.clone()]).take_while(|(new, old)| new == *old).count();
         new.drain(..same);
         lines.start += same;

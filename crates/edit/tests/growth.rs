@@ -22,14 +22,14 @@ use edit::{Outline, merge};
 use fbc::blob::ChannelEntry;
 use fbc::locate::Locator;
 use fbc::version::Version;
-use fbc::{Arrangement, Fbc, Format, LoadOptions, work};
+use fbc::{Arrangement, Fbc, Format, LoadOptions, step_counter};
 use resolve::input::CatalogInput;
 
 const SMALL: usize = 500;
 
 /// Checks that the steps of `task` grow with its input.
 fn assert_linear(task: impl Fn(usize)) {
-    testkit::assert_linear(SMALL, work::count, task);
+    testkit::assert_linear(SMALL, step_counter::count, task);
 }
 
 /// Loads a catalog from one file and passes it on with its problems.

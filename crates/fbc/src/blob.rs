@@ -219,7 +219,7 @@ impl Blob {
         self.known.as_ref().map(|known| known.digest)
     }
 
-    /// Returns whether [`unknown::fields`](crate::unknown::fields) may find fields; `false` is definite.
+    /// Returns whether [`unknown_fields::fields`](crate::unknown_fields::fields) may find fields; `false` is definite.
     pub fn may_have_unknown_fields(&self) -> bool {
         self.may_have_unknown_fields
     }

@@ -12,7 +12,7 @@ use crate::path;
 use crate::property;
 use crate::schema::{BUNDLE_SHAPE, CHANNEL_SHAPE, DEPRECATIONS_SHAPE, PACKAGE_SHAPE};
 use crate::shape::{Mismatch, Shape};
-use crate::unknown;
+use crate::unknown_fields;
 
 /// The envelope fields that every blob has.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ pub(crate) struct Decoded {
 pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Decoded, DecodeFault> {
     let mut may_have_unknown_fields = false;
     let mut shaped = |kind: &str, shape: Shape| {
-        let known = unknown::printed(&envelope.schema);
+        let known = unknown_fields::printed(&envelope.schema);
         let checked = shape.check_noting(document, known).map_err(|mismatch| parse_fault(kind, mismatch));
         checked.map(|found| may_have_unknown_fields = found)
     };

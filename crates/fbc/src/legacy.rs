@@ -128,7 +128,7 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
 }
 
 fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<Problem>) {
-    crate::work::step();
+    crate::step_counter::step();
     let (package, name) = (blob.package.clone(), blob.name.clone());
     let origin = blob.origin;
     let mut report = |index: Option<usize>, rule, message: String, help: &str| {

@@ -28,6 +28,7 @@ pub mod property;
 pub mod shape;
 
 pub mod blob;
+pub mod bundle_eq;
 pub mod csv;
 mod decode;
 pub mod documents;
@@ -38,17 +39,16 @@ pub mod load;
 pub mod locate;
 mod migrate;
 mod object;
-pub mod same;
 pub mod schema;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "temporary files of all crates")]
 pub mod scratch;
 pub mod similar;
 pub mod spans;
 pub mod spelling;
+pub mod step_counter;
 pub mod stream;
 pub mod template;
-pub mod unknown;
-pub mod work;
+pub mod unknown_fields;
 pub mod write;
 
 pub use blob::{Blob, BlobContent, Fbc};

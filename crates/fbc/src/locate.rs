@@ -65,7 +65,7 @@ impl Text {
             (counted, from, column) if counted == line && from <= at => (from, column),
             _ => (line, 0),
         };
-        crate::work::steps(at - from);
+        crate::step_counter::steps(at - from);
         let column = before + chars(&self.bytes[from..at]);
         self.counted = (line, at, column);
         column
@@ -75,7 +75,7 @@ impl Text {
     fn value(&mut self, start: usize, path: &JsonPath) -> Option<Range<usize>> {
         let rest = self.bytes.get(start..)?;
         if self.document.as_ref().is_none_or(|(at, _)| *at != start) {
-            crate::work::steps(rest.len());
+            crate::step_counter::steps(rest.len());
             self.document = Some((start, document(rest, start)));
         }
         let (_, document) = self.document.as_ref()?;

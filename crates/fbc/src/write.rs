@@ -13,8 +13,8 @@ use crate::decode::text;
 use crate::json::{JsonKind, JsonLayout, MemberWriter, Raw, write_as_written, write_canonical, write_canonical_nested};
 use crate::object;
 use crate::property;
-use crate::unknown;
-use crate::work;
+use crate::step_counter;
+use crate::unknown_fields;
 use crate::yaml;
 use fields::ObjectWriter;
 
@@ -218,7 +218,7 @@ impl Fbc {
                 if arrangement != Arrangement::Sorted {
                     object.properties(raw.get("properties"));
                 }
-                object.rest(raw, unknown::printed(PACKAGE));
+                object.rest(raw, unknown_fields::printed(PACKAGE));
                 object.close();
             }
             BlobContent::Channel { .. } => {
@@ -228,7 +228,7 @@ impl Fbc {
                 object.string("package", &blob.package);
                 object.entries(raw.get("entries"));
                 object.properties(raw.get("properties"));
-                object.rest(raw, unknown::printed(CHANNEL));
+                object.rest(raw, unknown_fields::printed(CHANNEL));
                 object.close();
             }
             BlobContent::Bundle(bundle) => {
@@ -246,7 +246,7 @@ impl Fbc {
                 }
                 object.bundle_properties(&properties);
                 object.related_images(raw.get("relatedImages"));
-                object.rest(raw, unknown::printed(BUNDLE));
+                object.rest(raw, unknown_fields::printed(BUNDLE));
                 object.close();
             }
             BlobContent::Deprecations { .. } => {
@@ -254,7 +254,7 @@ impl Fbc {
                 object.string("schema", DEPRECATIONS);
                 object.string("package", &blob.package);
                 object.deprecations(raw.get("entries"));
-                object.rest(raw, unknown::printed(DEPRECATIONS));
+                object.rest(raw, unknown_fields::printed(DEPRECATIONS));
                 object.close();
             }
             BlobContent::Other | BlobContent::Broken => write_canonical_nested(raw, layout, 0, object.out),
@@ -293,10 +293,10 @@ fn sorted(mut properties: Vec<PrintedProperty<'_>>, as_written: bool) -> Vec<Pri
     let mut result = Vec::with_capacity(properties.len());
     let mut rest = properties.into_iter().peekable();
     while let Some(first) = rest.next() {
-        work::step();
+        step_counter::step();
         let mut same = vec![first];
         while let Some(next) = rest.next_if(|next| next.kind == same[0].kind) {
-            work::step();
+            step_counter::step();
             same.push(next);
         }
         if same.len() == 1 {

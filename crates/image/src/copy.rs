@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
-use crate::gather::{Gatherer, ImageOrigin, TaggedDocument};
+use crate::collect::{Gatherer, ImageOrigin, TaggedDocument};
 use crate::graph::ImageGraph;
 use crate::layout;
 use crate::manifest::{Descriptor, ImageIndex};

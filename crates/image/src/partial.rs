@@ -115,7 +115,7 @@ impl Partial {
 
     pub(crate) fn add(&mut self, piece: &[u8]) -> io::Result<()> {
         let at = self.size;
-        let appended = crate::holes::append(self.file()?, at, piece);
+        let appended = crate::sparse::append(self.file()?, at, piece);
         appended.map_err(|error| name_full_disk(self.store.root(), error))?;
         self.hasher.update(piece);
         self.size += piece.len() as u64;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::client::{Client, Inner};
-use crate::gather::{Gatherer, ImageOrigin};
+use crate::collect::{Gatherer, ImageOrigin};
 use crate::graph::ImageGraph;
 use crate::manifest::{Descriptor, Platform};
 use crate::registry::RegistrySource;

@@ -11,10 +11,10 @@ use source::{CONFIGS, CatalogDirectory, Images, data_only_catalog};
 
 use crate::MirrorError;
 use crate::catalog_image::{Program, decide};
+use crate::catalog_selection::CatalogSelection;
 use crate::imageset::{CatalogLocation, CatalogRequest};
 use crate::installed::InstalledBundles;
 use crate::lock::{LockError, LockedCatalog};
-use crate::part::CatalogSelection;
 use crate::request::SelectionOptions;
 use crate::session::MirrorSession;
 

@@ -9,15 +9,15 @@
 
 mod catalog;
 mod catalog_image;
+mod catalog_selection;
 pub mod copy;
 pub mod destination;
 mod error;
-pub mod have;
 pub mod imageset;
 pub mod installed;
+pub mod known_blobs;
 pub mod listed;
 pub mod lock;
-mod part;
 pub mod plan;
 mod policy;
 mod preflight;

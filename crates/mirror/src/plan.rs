@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::MirrorError;
 use crate::destination::MirrorDestination;
-use crate::have::KnownBlobs;
+use crate::known_blobs::KnownBlobs;
 use crate::lock::{Lock, LockedImage};
 use crate::report::MissingImage;
 use crate::request::{MirrorRequest, SelectionOptions};

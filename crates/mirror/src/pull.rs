@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::MirrorError;
 use crate::catalog::pin;
-use crate::have::KnownBlobs;
+use crate::known_blobs::KnownBlobs;
 use crate::lock::{Lock, LockedImage};
 use crate::preflight::{self, SpaceNeed};
 use crate::report::{Cause, MissingImage, OnMissing, json};

@@ -8,10 +8,10 @@ use image::{CatalogImages, Client, Digest, Location, Parts, Platform, Reference,
 
 use crate::MirrorError;
 use crate::catalog::{self, OpenCatalog, named};
+use crate::catalog_selection::CatalogSelection;
 use crate::destination::{PathLayout, path_of, tag_of};
 use crate::imageset::{CatalogLocation, CatalogRequest, ImageSet};
 use crate::lock::{LeftOut, Lock, LockError, LockedCatalog, LockedImage, LockedReferrer, Role};
-use crate::part::CatalogSelection;
 use crate::policy;
 use crate::report::{self, Cause, MissingImage, OnMissing};
 use crate::request::{MirrorRequest, SelectionOptions, SetRequest};

@@ -9,7 +9,7 @@ use image::{
     Programs, Store, media_type,
 };
 use mirror::destination::{MirrorDestination, PathLayout};
-use mirror::have::KnownBlobs;
+use mirror::known_blobs::KnownBlobs;
 use mirror::prune::find_unneeded;
 use mirror::pull::{PullOptions, VolumePlan, pull};
 use mirror::push::{MirrorSet, PushOptions, SetPlace, push};

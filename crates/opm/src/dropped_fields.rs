@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use fbc::json::Raw;
-use fbc::{Blob, unknown};
+use fbc::{Blob, unknown_fields};
 
 use crate::printer::Printer;
 
@@ -29,7 +29,7 @@ impl DroppedFields {
             return;
         }
         let mut found = Vec::new();
-        unknown::fields(&blob.schema, text, &mut |field| found.push(field.without_indexes()));
+        unknown_fields::fields(&blob.schema, text, &mut |field| found.push(field.without_indexes()));
         if found.is_empty() {
             return;
         }

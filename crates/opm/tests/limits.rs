@@ -36,7 +36,7 @@ const NOT_LIMITS: &[&str] = &[
     "serve/src/cache/data.rs MAX_REUSED",
     "serve/src/grpc/connection.rs MAX_CHECK_INTERVAL",
     "serve/src/load.rs MAX_DESCRIBED",
-    "serve/src/spare.rs MAX_REUSED",
+    "serve/src/buffer_pool.rs MAX_REUSED",
     "site/src/history.rs MAX_SWAPS",
 ];
 

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod budget;
+mod buffer_pool;
 pub mod cache;
 pub mod catalogs;
 mod caught;
@@ -32,7 +33,6 @@ pub mod run;
 pub mod server;
 mod slots;
 mod snapshot;
-mod spare;
 mod supervise;
 pub mod tls;
 pub mod upstream;

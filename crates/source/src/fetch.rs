@@ -131,7 +131,7 @@ impl Fetch for Fetcher {
     fn unpack_one(&self, image: &str) -> Result<PathBuf, FetchError> {
         let unpacked = match self.tool {
             ContainerTool::None => {
-                self.images.fetch_one(image).and_then(|fetched| self.images.unpack_aside(&fetched.image))
+                self.images.fetch_one(image).and_then(|fetched| self.images.unpack_to_temp(&fetched.image))
             }
             tool => self.unpack_with(tool, image),
         };

@@ -313,8 +313,8 @@ impl Images {
     ///
     /// # Errors
     /// Fails when the image cannot be unpacked.
-    pub fn unpack_aside(&self, image: &Image) -> Result<PathBuf, SourceError> {
-        self.unpack_only_aside(image, &[])
+    pub fn unpack_to_temp(&self, image: &Image) -> Result<PathBuf, SourceError> {
+        self.unpack_only_to_temp(image, &[])
     }
 
     /// Unpacks the catalog or the database at `path` of an image to a temporary directory, which lives as long as this
@@ -324,7 +324,7 @@ impl Images {
     /// Fails when the image does not contain it, or cannot be unpacked.
     pub fn index(&self, image: &Image, path: &str) -> Result<UnpackedIndex, SourceError> {
         let log = format!("{path}-wal");
-        let root = self.unpack_only_aside(image, &[path.as_ref(), log.as_ref()])?;
+        let root = self.unpack_only_to_temp(image, &[path.as_ref(), log.as_ref()])?;
         let found = inside(&root, path).and_then(|path| match inside(&root, &log).map(|log| log.metadata()) {
             Ok(Ok(metadata)) if metadata.len() > 0 => Err(SourceError::UnfinishedLog(log)),
             _ => Ok(path),
@@ -338,7 +338,7 @@ impl Images {
         }
     }
 
-    fn unpack_only_aside(&self, image: &Image, only: &[&Path]) -> Result<PathBuf, SourceError> {
+    fn unpack_only_to_temp(&self, image: &Image, only: &[&Path]) -> Result<PathBuf, SourceError> {
         let scratch = self.tools()?.scratch.path();
         let target = TempFolder::inside(scratch, "image-").map_err(at(scratch))?;
         // Remove the directory unless the image was unpacked.
@@ -378,7 +378,7 @@ impl Images {
     pub fn pinned_bundles(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), SourceError>> {
         let fetched = references.iter().zip(self.fetch(references));
         let unpack = |(reference, fetched): (&&str, Result<Fetched, SourceError>)| {
-            Ok((self.unpack_aside(&fetched?.image)?, self.pulled_name(reference)))
+            Ok((self.unpack_to_temp(&fetched?.image)?, self.pulled_name(reference)))
         };
         fetched.map(unpack).collect()
     }

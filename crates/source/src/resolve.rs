@@ -92,7 +92,7 @@ pub(crate) fn unpack(fetched: &Fetched, images: &Images) -> Result<NamedSource, 
     match &fetched.kind {
         ImageKind::Catalog(path) => Ok(NamedSource::Catalog(images.index(image, path)?.path)),
         ImageKind::Database(path) => Ok(NamedSource::Database(images.index(image, path)?.path)),
-        ImageKind::Bundle => Ok(NamedSource::Bundle(images.unpack_aside(image)?, reference())),
+        ImageKind::Bundle => Ok(NamedSource::Bundle(images.unpack_to_temp(image)?, reference())),
         ImageKind::Other(labels) if labels.is_empty() => Err(SourceError::NoLabels(reference())),
         ImageKind::Other(labels) => {
             Err(SourceError::OtherLabels { reference: reference(), labels: labels.clone().into_iter().collect() })

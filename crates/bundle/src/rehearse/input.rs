@@ -267,7 +267,7 @@ impl RehearsalInput {
 
 /// Returns a string of an object, or an empty one if it is absent or not a string.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    fbc::work::step();
+    fbc::step_counter::step();
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 

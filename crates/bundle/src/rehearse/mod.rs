@@ -56,7 +56,7 @@ pub struct Note {
 ///
 /// A generated name ends with `*`.
 pub fn display_name(object: &serde_json::Value) -> String {
-    fbc::work::step();
+    fbc::step_counter::step();
     let field = |pointer| object.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default();
     let name = match (field("/metadata/name"), field("/metadata/generateName")) {
         ("", "") => String::new(),

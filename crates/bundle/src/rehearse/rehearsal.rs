@@ -611,11 +611,11 @@ mod tests {
     fn deployments_of_both_generations_are_matched_by_name() {
         let steps = |deployments: usize| {
             let [v0, v1] = [OlmGeneration::V0, OlmGeneration::V1].map(|generation| prediction(generation, deployments));
-            let before = fbc::work::count();
+            let before = fbc::step_counter::count();
             let lines = v1.differences(&v0);
             assert_eq!(lines.len(), deployments);
             assert_eq!(lines[0], "annotates pods of Deployment d0 differently: by");
-            fbc::work::count() - before
+            fbc::step_counter::count() - before
         };
         let (once, twice) = (steps(200), steps(400));
         assert!(once >= 200 && twice * 2 <= once * 5, "{once}, {twice} steps");

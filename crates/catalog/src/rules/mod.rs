@@ -223,7 +223,7 @@ impl Guesses {
     fn nearest<'a>(&mut self, name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         let (left, mut exhausted) = (&mut self.left, false);
         let counted = names.take_while(|_| {
-            fbc::work::step();
+            fbc::step_counter::step();
             exhausted = *left == 0;
             *left = left.saturating_sub(1);
             !exhausted

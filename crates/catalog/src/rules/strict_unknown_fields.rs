@@ -2,7 +2,7 @@
 
 use fbc::json::Raw;
 use fbc::schema::BlobSchema;
-use fbc::{Blob, Problem, ProblemStage, unknown};
+use fbc::{Blob, Problem, ProblemStage, unknown_fields};
 
 use super::{Check, Guesses, Report, Rule};
 
@@ -19,7 +19,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     }
     let Some(schema) = BlobSchema::named(&blob.schema) else { return };
     let mut guesses = Guesses::new();
-    unknown::fields(&blob.schema, text, &mut |field| {
+    unknown_fields::fields(&blob.schema, text, &mut |field| {
         let Some(fbc::json::PathStep::Key(key)) = field.path.0.last() else { return };
         // Schemas know some fields of the envelope that they do not print.
         if field.path.0.len() == 1 && schema.envelope.iter().any(|name| name.eq_ignore_ascii_case(key)) {

@@ -5,8 +5,8 @@ use std::io;
 
 use bundle::review::facts::{BundleFacts, Crd, PermissionRule};
 use fbc::blob::TextBuffer;
+use fbc::bundle_eq::related_images;
 use fbc::json::Raw;
-use fbc::same::related_images;
 use fbc::{Blob, BlobContent, Fbc, Limits, property};
 use serde::Serialize;
 use serde_json::Value;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use image::{Descriptor, Digest, Store, media_type, tar};
 
 use super::*;
-use crate::have::SetBase;
+use crate::known_blobs::SetBase;
 use crate::lock::{Lock, LockedImage, Role};
 use crate::set::{Inventory, SetDir};
 

@@ -15,7 +15,7 @@ use super::sums::Sums;
 use super::{LIST, List, SMALLEST, VERSION, VolumeEntry, VolumeError, digest_of, file_name, series};
 use crate::MirrorError;
 use crate::error::at;
-use crate::have::SetBase;
+use crate::known_blobs::SetBase;
 use crate::lock::Lock;
 use crate::set::{Inventory, SetDir, sync_directory};
 

@@ -12,7 +12,7 @@ use zstd::zstd_safe::DCtx;
 use super::data::ExtentReader;
 use super::format::{self, Extent, NONE, SectionKind, Span, Text};
 use super::{BASES_SIZE, Cache, damaged};
-use crate::spare;
+use crate::buffer_pool;
 
 /// The maximum size of a message, more than any client accepts.
 const MAX_BODY: usize = 1 << 28;
@@ -96,7 +96,7 @@ impl Cache {
         if body_room > MAX_BODY {
             return Err(damaged());
         }
-        let mut out = spare::buffer(slim.len() + body_room + 512);
+        let mut out = buffer_pool::buffer(slim.len() + body_room + 512);
         message::string(&mut out, 1, self.string(bundle.name)?);
         message::string(&mut out, 2, self.string(package.name)?);
         message::string(&mut out, 3, self.string(channel.name)?);

@@ -23,8 +23,8 @@ use super::methods::{ListQuery, Method, MethodQuery, UnaryQuery};
 use super::observe::{Call, STATUS};
 use super::piece::{PREFIX, ReservedBytes};
 use super::request::{self, Incoming};
+use crate::buffer_pool;
 use crate::caught::caught;
-use crate::spare;
 
 /// Chunks of a list that are sent before other calls get their turn.
 const PIECES_PER_TURN: usize = 4;
@@ -196,7 +196,7 @@ impl Answering {
             sending.finish(ReservedBytes::message(message, hold));
             return Pending::Nothing;
         }
-        spare::recycle(message);
+        buffer_pool::recycle(message);
         let turn = turn.unwrap_or_else(|| sending.shared.memory().try_turn());
         Pending::Reply(WaitingReply { sending, one, size, _turn: turn })
     }
@@ -303,7 +303,7 @@ impl WaitingRows {
                 hold = sending.shared.memory().reserve(BATCH) => hold,
                 _ = poll_fn(|context| sending.stream.poll_reset(context)) => return,
             };
-            let mut batch = spare::buffer(BATCH);
+            let mut batch = buffer_pool::buffer(BATCH);
             let end = match caught(|| gather(rows, &mut batch)) {
                 Ok(end) => end,
                 Err(panicked) => return sending.fail(panicked.into()),

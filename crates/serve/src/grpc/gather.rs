@@ -3,7 +3,7 @@
 use catalog::query::{QueryError, Rows};
 
 use super::piece::prefix;
-use crate::spare;
+use crate::buffer_pool;
 
 /// The size of a batch, in bytes.
 pub(super) const BATCH: usize = 32 << 10;
@@ -17,7 +17,7 @@ pub(super) fn gather(rows: &mut Rows, out: &mut Vec<u8>) -> Option<Result<(), Qu
             Some(Ok(message)) => {
                 out.extend_from_slice(&prefix(message.len()));
                 out.extend_from_slice(&message);
-                spare::recycle(message);
+                buffer_pool::recycle(message);
             }
         }
     }

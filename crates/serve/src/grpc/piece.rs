@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use bytes::{Buf, Bytes};
 
 use super::memory_budget::Reservation;
-use crate::spare;
+use crate::buffer_pool;
 
 /// The length of the gRPC message prefix: compression flag and message length.
 pub(super) const PREFIX: usize = 5;
@@ -60,7 +60,7 @@ impl ReservedBytes {
 impl Drop for ReservedBytes {
     fn drop(&mut self) {
         if let Memory::Owned(bytes) = &mut self.bytes {
-            spare::recycle(std::mem::take(bytes));
+            buffer_pool::recycle(std::mem::take(bytes));
         }
     }
 }

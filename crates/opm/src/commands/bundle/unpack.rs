@@ -57,7 +57,7 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     let images = images::open(tls, &pull);
     let fetched = images.fetch_one(&args.reference)?;
     let limits = limits::from_env()?;
-    let root = images.unpack_aside(&fetched.image)?;
+    let root = images.unpack_to_temp(&fetched.image)?;
     if !args.skip_validation {
         let bundle = BundleDirectory::read(root.clone(), None, &limits);
         let findings =

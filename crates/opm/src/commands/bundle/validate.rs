@@ -112,7 +112,7 @@ pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut 
 
 fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
     let fetched = images.fetch_one(reference)?;
-    Ok(images.unpack_aside(&fetched.image)?)
+    Ok(images.unpack_to_temp(&fetched.image)?)
 }
 
 /// Checks a bundle like the existing tools, and prints the findings as they do.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fbc::spelling::size::bytes;
 use image::Reference;
-use mirror::have::KnownBlobs;
+use mirror::known_blobs::KnownBlobs;
 use mirror::lock::Role;
 use mirror::plan::{PlanReport, mapping_line};
 use mirror::set::write_whole;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fbc::spelling::size::bytes;
-use mirror::have::KnownBlobs;
+use mirror::known_blobs::KnownBlobs;
 use mirror::pull::{PullOptions, PullReport, VolumePlan};
 use mirror::set::SetDir;
 use mirror::volume;
