@@ -1,10 +1,11 @@
-//! Repository checks: dependencies between crates, what ARCHITECTURE.md names, and source text.
+//! Repository checks: dependencies between crates, what ARCHITECTURE.md names, names of types, and source text.
 //!
 //! One run reports all problems.
 
 mod arrows;
 mod named;
 mod source;
+mod types;
 
 use std::fs;
 use std::path::Path;
@@ -16,6 +17,7 @@ use crate::workspace::Workspace;
 use arrows::arrows;
 use named::named;
 use source::{FileKind, kind, links, source};
+use types::PublicTypes;
 
 /// The problems found.
 #[derive(Default)]
@@ -32,16 +34,21 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     arrows(&architecture, &ours, &mut findings)?;
     let files = workspace.files()?;
     named(&architecture, &workspace.root, &files, &mut findings)?;
+    let mut types = PublicTypes::default();
     for path in &files {
         let Some(kind) = kind(path) else { continue };
         let full = workspace.root.join(path);
         let text = fs::read_to_string(&full).with_context(|| format!("reading {}", path.display()))?;
         let name = path.to_string_lossy().replace('\\', "/");
         source(&name, kind, &text, &mut findings);
+        if kind == FileKind::Rust {
+            types.add(&name, &text);
+        }
         if kind == FileKind::Markdown {
             links(&name, &full, &text, &mut findings);
         }
     }
+    types.report(&mut findings);
     rule_files(&workspace.root.join("crates/catalog/src/rules"), &mut findings)?;
     for error in &findings.errors {
         println!("error: {error}");
