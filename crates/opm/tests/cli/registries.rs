@@ -102,8 +102,8 @@ fn an_invalid_proxy_is_an_error_and_no_direct_connection() {
 /// found.
 const OUTCOMES: &str = include_str!("registries.txt");
 
-/// Every command that takes an image, with its arguments. `{ref}` is an image at the faulty registry, and `{host}` its
-/// address. `good.test` is a registry without faults, and the kubeconfig names a cluster with the
+/// Every command that takes an image, of all programs, with its arguments. `{ref}` is an image at the faulty registry,
+/// and `{host}` its address. `good.test` is a registry without faults, and the kubeconfig names a cluster with the
 /// operator `lantern` from the catalog `{ref}`. A command can occur several times: as source and target, or with other flags.
 const COMMANDS: &[(&str, &str)] = &[
     ("render", "{ref}"),
@@ -170,6 +170,46 @@ const COMMANDS: &[(&str, &str)] = &[
     ("run bundle-upgrade", "{ref} --kubeconfig kubeconfig"),
     ("run bundle-upgrade", "{ref} --kubeconfig kubeconfig --olm v1"),
     ("run bundle-upgrade", "good.test/ns/lantern:v1 --kubeconfig kubeconfig"),
+    ("alpha add", "catalog {ref} --replaces foo.v1.0.0"),
+    ("alpha diff", "{ref}"),
+    ("oc-mirror", "--v2 -c images.yaml file://out"),
+    ("oc-mirror", "--v2 -c catalogs.yaml file://out"),
+    ("oc-mirror", "--v2 -c images.yaml --dry-run file://out"),
+    ("oc-mirror", "--v2 -c images.yaml --workspace file://out docker://{host}/m"),
+    ("oc-mirror", "--v2 --from file://oc-set docker://{host}/m"),
+    ("oc-mirror delete", "--v2 --generate -c delete.yaml --workspace file://out docker://good.test/m"),
+    ("oc-mirror delete", "--v2 --delete-yaml-file list.yaml docker://{host}/m"),
+    ("operator-registry add", "{ref} index.db"),
+    ("operator-registry delete-latest", "foo latest.db"),
+    ("operator-registry manifest", "--pin latest.db"),
+    ("operator-sdk run bundle", "{ref} --kubeconfig kubeconfig"),
+    ("operator-sdk run bundle-upgrade", "{ref} --kubeconfig kubeconfig"),
+];
+
+/// Other names of commands in the table.
+const SAME_COMMANDS: &[&str] = &[
+    "alpha bundle build",
+    "alpha bundle unpack",
+    "alpha bundle validate",
+    "alpha list bundles",
+    "alpha list channels",
+    "alpha list packages",
+    "alpha render-graph",
+    "alpha render-template",
+];
+
+/// Commands and programs that have the flags of the table for application registries, which have no images.
+const WITHOUT_IMAGES: &[&str] = &["appregistry-server", "initializer", "operator-registry initializer"];
+
+/// The programs besides `opm`.
+const PROGRAMS: &[&str] = &[
+    "appregistry-server",
+    "configmap-server",
+    "initializer",
+    "oc-mirror",
+    "operator-registry",
+    "operator-sdk",
+    "registry-server",
 ];
 
 /// The message of the cluster when a command creates an object, after its images.
@@ -212,11 +252,17 @@ fn leaves(env: &TestEnv, path: &[&str], found: &mut Vec<(String, String)>) {
 fn every_command_that_takes_an_image_is_in_the_table() {
     let env = TestEnv::new();
     let mut all = Vec::new();
-    leaves(&env, &[], &mut all);
-    let takes_image = |(name, help): &(String, String)| help.contains("--image-cache") || name.starts_with("mirror ");
-    let taking: BTreeSet<&str> = all.iter().filter(|one| takes_image(one)).map(|(name, _)| name.as_str()).collect();
+    for above in [&[][..], &["alpha"]].into_iter().chain(PROGRAMS.iter().map(std::slice::from_ref)) {
+        leaves(&env, above, &mut all);
+    }
+    let moves = |name: &str| name.starts_with("mirror ") || name == "oc-mirror delete";
+    let takes_image = |(name, help): &(String, String)| help.contains("--image-cache") || moves(name);
+    let mut taking: BTreeSet<&str> = all.iter().filter(|one| takes_image(one)).map(|(name, _)| name.as_str()).collect();
+    assert!(taking.len() > 50, "{taking:?}");
+    // It has subcommands, too.
+    taking.insert("oc-mirror");
     let known: BTreeSet<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
-    assert!(taking.len() > 30, "{taking:?}");
+    let known: BTreeSet<&str> = known.into_iter().chain(SAME_COMMANDS.iter().chain(WITHOUT_IMAGES).copied()).collect();
     assert_eq!(taking, known);
 }
 
@@ -232,6 +278,17 @@ fn prepare(env: &TestEnv, parts: &Parts) {
     let place = format!("location = \"{}\"\ninsecure = true\n", good.host());
     env.file("base/home/.config/containers/registries.conf", format!("[[registry]]\nprefix = \"good.test\"\n{place}"));
     env.stdout(&["mirror", "pull", "good.yaml", "base/set", "--use-http"]);
+    env.stdout(&["oc-mirror", "--v2", "--src-tls-verify=false", "-c", "good.yaml", "file://base/oc-set"]);
+    for version in ["1.0.0", "1.1.0"] {
+        let csv =
+            format!("kind: ClusterServiceVersion\nmetadata: {{name: foo.v{version}}}\nspec: {{version: {version}}}\n");
+        let prefix = "operators.operatorframework.io.bundle";
+        let annotations = format!("annotations: {{{prefix}.package.v1: foo, {prefix}.channels.v1: stable}}\n");
+        env.file(&format!("foo-{version}/manifests/csv.yaml"), csv);
+        env.file(&format!("foo-{version}/metadata/annotations.yaml"), annotations);
+    }
+    let added = ["--bundle-images", "./foo-1.0.0,./foo-1.1.0", "--mode", "semver"];
+    env.stdout(&[&["registry", "add", "--database", "base/latest.db"], &added[..]].concat());
     fs::copy(env.path("base/set/mirror/lock.json"), env.path("base/lock.json")).expect("a lock");
     let index = fs::read_to_string(env.path("base/image/index.json")).expect("an index");
     let named = index.replace("\"size\"", "\"annotations\":{\"org.opencontainers.image.ref.name\":\"v1\"},\"size\"");
@@ -314,6 +371,13 @@ fn outcome(base: &Path, host: &str, plain: bool, name: &str, arguments: &str) ->
     )
     .file("images.yaml", image_set("additionalImages", "name", &image))
     .file("catalogs.yaml", image_set("operators", "catalog", &image))
+    .file(
+        "delete.yaml",
+        image_set("additionalImages", "name", &image)
+            .replace("ImageSet", "DeleteImageSet")
+            .replace("\nmirror:", "\ndelete:"),
+    )
+    .file("list.yaml", format!("kind: DeleteImageList\nitems:\n- imageReference: docker://{host}/m/ns/catalog:v1\n"))
     .file("tmp/kept", "");
     let list = |env: &TestEnv| {
         let mut found = BTreeSet::new();
@@ -324,7 +388,12 @@ fn outcome(base: &Path, host: &str, plain: bool, name: &str, arguments: &str) ->
     let filled = arguments.replace("{ref}", &image).replace("{host}", host);
     let words = name.split(' ').chain(filled.split(' ')).map(|word| if word == "=" { "" } else { word });
     let mut command = env.command();
-    command.env("TMPDIR", env.path("tmp")).args(words).args(plain.then_some("--use-http"));
+    let plain_http: &[&str] = match name.starts_with("oc-mirror") {
+        _ if !plain => &[],
+        true => &["--src-tls-verify=false", "--dest-tls-verify=false"],
+        false => &["--use-http"],
+    };
+    command.env("TMPDIR", env.path("tmp")).args(words).args(plain_http);
     // Reports go to stdout, everything else to stderr.
     let (mut printed, output) = std::io::pipe().expect("a pipe");
     let errors = output.try_clone().expect("a pipe");
@@ -369,6 +438,11 @@ fn check(fault: &str, host: &str, plain: bool, env: &TestEnv) {
         "users": [{"name": "test", "user": {}}],
     });
     env.file("base/kubeconfig", kubeconfig.to_string());
+    // The next head of the package is at the registry.
+    let database = rusqlite::Connection::open(env.path("base/latest.db")).expect("a database");
+    let sql = "UPDATE operatorbundle SET bundlepath = ?1, csv = NULL, bundle = NULL WHERE version = '1.0.0'";
+    database.execute(sql, [format!("{host}/ns/catalog:v1")]).expect("a change");
+    drop(database);
     let next = Mutex::new(COMMANDS.iter().enumerate());
     let lines = Mutex::new(vec![String::new(); COMMANDS.len()]);
     std::thread::scope(|scope| {

@@ -13,7 +13,7 @@ use mirror::selection::MirrorSelection;
 use mirror::set::write_whole;
 
 use super::{ChoiceFlags, Common, OcDestination, disk, place};
-use crate::commands::mirror::flags::{invalid, target, unresolved};
+use crate::commands::mirror::flags::{invalid, report_missing, target, unresolved};
 use crate::exit::{CommandResult, Failure, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -76,6 +76,11 @@ fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer
     let run = moving.open_scratch(&tls, &scratch)?;
     let selection = MirrorSelection::resolve(MirrorRequest::Set(Box::new(request)), &options, &run.session()?)
         .map_err(unresolved)?;
+    report_missing(selection.missing(), printer);
+    // A list without images whose registry failed would not be what the file requests.
+    if selection.missing().iter().any(|one| one.failed) {
+        return Err(Failure::Reported);
+    }
     let mut images: BTreeMap<String, ListedImage> = BTreeMap::new();
     // Catalogs are never removed.
     for image in selection.images().iter().filter(|image| image.role != Role::Catalog) {
