@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fbc::fault::{Class, Fault};
 
 use crate::bundle_map::BundleMapError;
+use crate::run::catalog::RunCatalogError;
 use crate::run::install_mode::InstallModeError;
 use crate::run::objects::InjectedError;
 use crate::run::operator_group::OperatorGroupError;
@@ -37,6 +38,9 @@ pub enum Error {
     /// The requested install mode is invalid, or the operator does not support it.
     #[error(transparent)]
     InstallMode(#[from] InstallModeError),
+    /// The catalog of a run cannot be built.
+    #[error(transparent)]
+    Catalog(Box<RunCatalogError>),
     /// The OperatorGroup of the namespace does not match the request.
     #[error(transparent)]
     OperatorGroup(#[from] OperatorGroupError),
@@ -128,11 +132,18 @@ impl Error {
     }
 }
 
+impl From<RunCatalogError> for Error {
+    fn from(error: RunCatalogError) -> Error {
+        Error::Catalog(Box::new(error))
+    }
+}
+
 impl Fault for Error {
     fn class(&self) -> Class {
         match self {
+            Error::Catalog(error) => error.class(),
+            Error::InstallMode(error) => error.class(),
             Error::Refused(_)
-            | Error::InstallMode(_)
             | Error::OperatorGroup(_)
             | Error::Injected(_)
             | Error::Bundle { .. }

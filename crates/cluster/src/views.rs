@@ -75,6 +75,15 @@ fn wrong_field(value: &Value, fails: &dyn Fn(Value) -> bool) -> String {
     step + &wrong_field(inner, &|part| fails(within(part)))
 }
 
+/// What identifies any object.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Identity {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) metadata: Named,
+}
+
 /// Returns a label of an object.
 pub(crate) fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.labels.as_ref()?.get(key).map(String::as_str)

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use cluster::run::RunCatalogError;
 use cluster::{Access, Cluster};
 
 use crate::exit::{CommandResult, Failure};
-use crate::interrupt;
+use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
+use crate::{interrupt, report};
 
 /// The flags that select a cluster, the user and the namespace.
 #[derive(clap::Args, Debug, Clone, Default)]
@@ -40,9 +42,22 @@ impl ClusterFlags {
     }
 }
 
-/// Converts a cluster error into a failure.
+/// Converts a cluster error into a failure. Reports the problems of a catalog at once.
 pub(crate) fn failure(error: cluster::Error) -> Failure {
-    Failure::fault(error)
+    match error {
+        cluster::Error::Catalog(error) => match *error {
+            RunCatalogError::Invalid { title, fbc, problems } => {
+                let printer = Printer::new();
+                printer.error(&title);
+                report::show(&printer, &report::find(&fbc, &problems));
+                Failure::Reported
+            }
+            RunCatalogError::Source(error) => error.into(),
+            RunCatalogError::Io(error) => error.into(),
+            error => Failure::fault(error),
+        },
+        error => Failure::fault(error),
+    }
 }
 
 /// Runs a cluster command until it finishes or a signal interrupts it.

@@ -14,76 +14,76 @@ use crate::views::{
 use crate::{ClusterCatalogPlan, ResourceKind};
 
 /// The annotation of a ClusterCatalog with the pushed name of its image.
-pub const REGISTRY: &str = "opm.run/registry";
+pub(super) const REGISTRY: &str = "opm.run/registry";
 /// The labels that name the ClusterExtension that owns an object.
-pub const OWNER: [(&str, &str); 2] =
+pub(super) const OWNER: [(&str, &str); 2] =
     [("olm.operatorframework.io/owner-kind", "ClusterExtension"), ("olm.operatorframework.io/owner-name", "")];
 
 /// The account for the installation, where OLM v1 requires one.
 #[derive(Debug, Clone, PartialEq)]
-pub enum InstallerAccount {
+pub(super) enum InstallerAccount {
     /// No account: OLM v1 uses its own permissions.
     None,
-    /// An account with these rules, a list.
-    Derived(Value),
+    /// An account with these rules.
+    Derived(Vec<Value>),
     /// An account with cluster-admin permissions.
     Admin,
 }
 
 /// An operator to install with OLM v1.
 #[derive(Debug, Clone)]
-pub struct Extension {
+pub(super) struct Extension {
     /// The name of the ClusterExtension.
-    pub name: String,
-    pub package: String,
+    pub(super) name: String,
+    pub(super) package: String,
     /// The name of the bundle.
-    pub bundle: String,
+    pub(super) bundle: String,
     /// The pinned version.
-    pub version: String,
+    pub(super) version: String,
     /// The namespace to install in.
-    pub namespace: String,
+    pub(super) namespace: String,
     /// Whether to create that namespace if it does not exist.
-    pub create_namespace: bool,
+    pub(super) create_namespace: bool,
     /// The account for the installation.
-    pub account: InstallerAccount,
+    pub(super) account: InstallerAccount,
     /// The namespace that the operator watches; `None` means all.
-    pub watch_namespace: Option<String>,
+    pub(super) watch_namespace: Option<String>,
     /// Whether to disable OLM's CRD upgrade safety check.
-    pub ignore_crd_safety: bool,
+    pub(super) ignore_crd_safety: bool,
     /// The CRDs of the bundle.
-    pub definitions: Vec<String>,
+    pub(super) definitions: Vec<String>,
     /// Whether to adopt existing CRDs into the installation.
-    pub adopt_crds: bool,
+    pub(super) adopt_crds: bool,
     /// The kinds of all objects of the bundle, with their `apiVersion`.
-    pub kinds: Vec<(String, String)>,
+    pub(super) kinds: Vec<(String, String)>,
 }
 
 /// The catalog image of a run.
 #[derive(Debug, Clone)]
-pub struct Carried {
+pub(super) struct Carried {
     /// The image, by digest.
-    pub image: String,
+    pub(super) image: String,
     /// The pushed name.
-    pub registry: String,
+    pub(super) registry: String,
     /// The base index image.
-    pub index_image: String,
+    pub(super) index_image: String,
     /// The added bundles, the new one last.
-    pub items: Vec<IndexItem>,
+    pub(super) items: Vec<IndexItem>,
 }
 
 impl Extension {
     /// Returns the name of the ClusterCatalog.
-    pub fn catalog_name(&self) -> String {
+    pub(super) fn catalog_name(&self) -> String {
         names::catalog_source(&self.package)
     }
 
     /// Returns the name of the installer account, its role and its binding.
-    pub fn installer_name(&self) -> String {
+    pub(super) fn installer_name(&self) -> String {
         installer_name(&self.name)
     }
 
     /// Returns the objects in creation order. The namespace comes first, if it may have to be created.
-    pub fn objects(&self, carried: &Carried) -> Vec<(ResourceKind, Value)> {
+    pub(super) fn objects(&self, carried: &Carried) -> Vec<(ResourceKind, Value)> {
         let mut all = Vec::new();
         if self.create_namespace {
             all.push((
@@ -222,7 +222,9 @@ mod tests {
             version: "1.0.0".into(),
             namespace: "ns".into(),
             create_namespace: true,
-            account: InstallerAccount::Derived(json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])),
+            account: InstallerAccount::Derived(vec![
+                json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}),
+            ]),
             watch_namespace: Some("team".into()),
             ignore_crd_safety: true,
             definitions: Vec::new(),

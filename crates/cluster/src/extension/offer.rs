@@ -23,20 +23,20 @@ pub struct Generations {
 
 /// The features of the cluster's OLM v1.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OlmFeatures {
+pub(super) struct OlmFeatures {
     /// Whether a ClusterExtension must name an installer account: up to 1.10.
-    pub needs_account: bool,
+    pub(super) needs_account: bool,
     /// Whether a ClusterExtension has `spec.config`.
-    pub has_config: bool,
+    pub(super) has_config: bool,
     /// The minor version of the release, if the controller image names it.
-    pub minor: Option<u32>,
+    pub(super) minor: Option<u32>,
     /// The feature gates of the controller's arguments.
-    pub gates: Vec<(String, bool)>,
+    pub(super) gates: Vec<(String, bool)>,
 }
 
 impl OlmFeatures {
     /// Returns whether a feature gate is enabled; `None` if the controller does not set it.
-    pub fn gate(&self, name: &str) -> Option<bool> {
+    pub(super) fn gate(&self, name: &str) -> Option<bool> {
         self.gates.iter().rev().find(|(gate, _)| gate == name).map(|(_, open)| *open)
     }
 
@@ -110,7 +110,7 @@ pub(super) async fn served_kinds(requests: &Requests<'_>, version: &str) -> Resu
 ///
 /// # Errors
 /// Fails if OLM v1 is not installed or the API server is unreachable.
-pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<OlmFeatures, Error> {
+pub(super) async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<OlmFeatures, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     for kind in [ResourceKind::CLUSTER_EXTENSION, ResourceKind::CLUSTER_CATALOG] {
         if !is_served(&requests, kind).await? {

@@ -34,7 +34,7 @@ const NAMESPACE_UNDO: [NeededRight; 1] = [("delete", ResourceKind::NAMESPACE)];
 ///
 /// # Errors
 /// Fails with all missing permissions or the conflict. Nothing is changed.
-pub async fn check(
+pub(super) async fn check(
     cluster: &Cluster,
     extension: &Extension,
     keep: bool,

@@ -5,12 +5,16 @@ use std::time::Instant;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
+use super::install::pushed;
 use super::objects::{self, Carried, InstallerAccount, REGISTRY};
+use super::offer::offer;
+use super::rehearsal::{Rehearsal, read};
 use super::{other_olm, wait};
 use crate::cluster_catalog::NAME_LABEL;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
-use crate::run::names::RUN_LABEL;
+use crate::run::catalog::{CatalogConsumer, CatalogOptions, NO_INDEX, RunCatalog, RunCatalogError, blocking};
+use crate::run::names::{self, RUN_LABEL};
 use crate::run::objects::{INDEX_IMAGE, injected};
 use crate::run::pod::IndexItem;
 use crate::run::preflight::{NeededRight, missing};
@@ -22,37 +26,105 @@ use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// An operator that a run installed with OLM v1.
 #[derive(Debug, Clone)]
-pub struct InstalledExtension {
+pub(crate) struct InstalledExtension {
     extension: ClusterExtension,
     catalog: ClusterCatalog,
     /// The name of the ClusterExtension.
-    pub name: String,
+    name: String,
     /// The namespace of the installation.
-    pub namespace: String,
+    namespace: String,
     /// The namespace that it watches; `None` means all.
-    pub watch_namespace: Option<String>,
+    watch_namespace: Option<String>,
     /// The bundles added to the index image.
-    pub items: Vec<IndexItem>,
-    pub index_image: String,
+    items: Vec<IndexItem>,
+    index_image: String,
     /// The pushed name of the catalog image.
-    pub registry: String,
+    registry: String,
 }
 
-/// The inputs of `run bundle-upgrade --olm v1`.
+/// The request of `run bundle-upgrade --olm v1`.
+#[derive(Clone)]
+pub struct RunExtensionUpgrade<'a> {
+    /// The bundle image.
+    pub bundle: String,
+    /// Whether to install without the dependencies of the bundle.
+    pub ignore_dependencies: bool,
+    /// Whether to install despite CRD changes that OLM v1 considers unsafe.
+    pub ignore_crd_safety: bool,
+    /// How the catalog is built; its image defaults to the current one.
+    pub catalog: CatalogOptions<'a>,
+}
+
+/// What `run bundle-upgrade --olm v1` changes.
 #[derive(Debug, Clone)]
 pub struct Upgrade {
     /// The installed operator.
-    pub found: InstalledExtension,
+    found: InstalledExtension,
     /// The name of the new bundle.
-    pub bundle: String,
+    bundle: String,
     /// Its version.
-    pub version: String,
+    version: String,
     /// The additional permissions that the new version needs.
-    pub account: InstallerAccount,
+    account: InstallerAccount,
     /// The catalog with the new bundle.
-    pub carried: Carried,
+    carried: Carried,
     /// Whether to disable OLM's CRD upgrade safety check.
-    pub ignore_crd_safety: bool,
+    ignore_crd_safety: bool,
+}
+
+impl RunExtensionUpgrade<'_> {
+    /// Pulls the bundle, finds the installed operator, rehearses the upgrade, and extends the catalog, which is pushed
+    /// unless it is a dry run.
+    ///
+    /// # Errors
+    /// Fails if an image cannot be used, or OLM v1 would refuse the upgrade. The cluster is not changed.
+    pub async fn plan(
+        &self,
+        cluster: &Cluster,
+        dry_run: bool,
+        deadline: Instant,
+        watcher: &dyn Watcher,
+    ) -> Result<Upgrade, Error> {
+        let consumer = CatalogConsumer::Image { push: !dry_run, ignore_dependencies: self.ignore_dependencies };
+        let catalog = RunCatalog { consumer, options: &self.catalog, watcher };
+        let newest = blocking(|| catalog.pull(&self.bundle))?;
+        let facts = newest.facts.clone();
+        let offer = offer(cluster, deadline, watcher).await?;
+        let found = find(cluster, &facts.package, deadline, watcher).await?;
+        let rehearsal = Rehearsal {
+            offer: &offer,
+            name: &found.name,
+            namespace: &found.namespace,
+            watch_namespace: found.watch_namespace.as_deref(),
+            ignore_dependencies: self.ignore_dependencies,
+        };
+        let rehearsed = rehearsal.of(blocking(|| read(&newest.directory, &self.catalog.limits))?, watcher)?;
+        if !self.ignore_crd_safety {
+            rehearsed.check_definitions(cluster, deadline, watcher).await?;
+        }
+        let known = || image::Reference::parse(&found.registry).ok();
+        let registry = self.catalog.registry.clone().or_else(known).ok_or(RunCatalogError::NoRegistry)?;
+        let options = CatalogOptions { registry: Some(registry.clone()), ..self.catalog.clone() };
+        let catalog = RunCatalog { options: &options, ..catalog };
+        let index_image = if found.index_image.is_empty() { NO_INDEX } else { &found.index_image };
+        let image = blocking(|| {
+            let index = catalog.index(index_image, false)?;
+            let bundles = catalog.with_earlier(&found.items, newest)?;
+            pushed(catalog.serve(&index, index_image, &self.bundle, bundles, |fbc, all| {
+                edit::run_bundle::extend(fbc, &facts.package, all, names::CHANNEL, index_image)
+            })?)
+        })?;
+        let mut items = found.items.clone();
+        items.push(options.item(&self.bundle, NO_INDEX));
+        Ok(Upgrade {
+            bundle: facts.csv,
+            version: rehearsed.version.clone(),
+            account: if offer.needs_account { rehearsed.account() } else { InstallerAccount::None },
+            carried: Carried { image, registry: registry.to_string(), index_image: index_image.to_owned(), items },
+            ignore_crd_safety: self.ignore_crd_safety,
+            found,
+        })
+    }
 }
 
 const RIGHTS: [NeededRight; 7] = [
@@ -91,7 +163,7 @@ impl Upgrade {
 ///
 /// # Errors
 /// Fails if there is none, or `run bundle` did not create it or its catalog.
-pub async fn find(
+async fn find(
     cluster: &Cluster,
     package: &str,
     deadline: Instant,
@@ -140,7 +212,7 @@ pub async fn find(
 ///
 /// # Errors
 /// Fails if the user may not read them, or the API server is unreachable.
-pub async fn definitions(
+pub(super) async fn definitions(
     cluster: &Cluster,
     names: &[String],
     deadline: Instant,
@@ -199,7 +271,7 @@ async fn extend_permissions(requests: &Requests<'_>, ledger: &Ledger, plan: &Upg
         return Ok(());
     }
     let add = |role: &mut ClusterRole| {
-        for rule in rules.as_array().into_iter().flatten() {
+        for rule in rules {
             if !role.rules.contains(rule) {
                 role.rules.push(rule.clone());
             }

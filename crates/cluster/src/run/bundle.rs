@@ -6,8 +6,9 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::carry;
+use super::catalog::{CatalogConsumer, CatalogOptions, IndexKind, PulledBundle, RunCatalog, RunCatalogError, blocking};
 use super::facts::CsvFacts;
-use super::install_mode::Targets;
+use super::install_mode::{InstallMode, Targets};
 use super::objects::{self, PodConnection};
 use super::planned::{self, Planned};
 use super::pod::{CatalogPodContent, IndexItem, PodSettings, config_map_name};
@@ -32,6 +33,89 @@ pub struct Serving {
     pub migrated: bool,
     pub content: CatalogPodContent,
     pub settings: PodSettings,
+}
+
+/// The request of `run bundle`.
+#[derive(Clone)]
+pub struct RunBundle<'a> {
+    /// The bundle image.
+    pub bundle: String,
+    /// The index image to add it to.
+    pub index_image: String,
+    /// The requested install mode.
+    pub install_mode: Option<InstallMode>,
+    /// The namespace of the installation.
+    pub namespace: String,
+    /// Whether created objects stay after a failure.
+    pub keep: bool,
+    /// How the catalog is built.
+    pub catalog: CatalogOptions<'a>,
+    /// The settings of the pod.
+    pub settings: PodSettings,
+}
+
+impl RunBundle<'_> {
+    /// Pulls the bundle, checks whether it can be installed, and builds its catalog. Nothing is checked without a
+    /// cluster.
+    ///
+    /// # Errors
+    /// Fails if an image cannot be used, or the cluster has a conflict. Nothing is changed.
+    pub async fn plan(
+        &self,
+        cluster: Option<&Cluster>,
+        deadline: Instant,
+        watcher: &dyn Watcher,
+    ) -> Result<BundlePlan, Error> {
+        let catalog = RunCatalog { consumer: CatalogConsumer::Pod, options: &self.catalog, watcher };
+        let bundle = blocking(|| catalog.pull(&self.bundle))?;
+        let facts = bundle.facts.clone();
+        let targets = Targets::decide(self.install_mode.as_ref(), &facts.install_modes, &facts.csv, &self.namespace)?;
+        if let Some(warning) = targets.warning {
+            watcher.warn(warning);
+        }
+        if let Some(cluster) = cluster {
+            check(cluster, &facts, &targets, self.keep, deadline, watcher).await?;
+        }
+        let (channel, serving) = blocking(|| self.serving(&catalog, bundle))?;
+        Ok(BundlePlan { facts, channel, targets, serving })
+    }
+
+    /// Adds the bundle to the index, and returns its channel and what the pod serves.
+    fn serving(&self, catalog: &RunCatalog<'_>, bundle: PulledBundle) -> Result<(String, Serving), RunCatalogError> {
+        let (image, watcher) = (&self.index_image, catalog.watcher);
+        let facts = bundle.facts.clone();
+        let index = catalog.index(image, false)?;
+        let is_added = matches!(index, IndexKind::Catalog(..) | IndexKind::Migrated(_));
+        let channel = match &index {
+            IndexKind::Database(_) => facts.channels.first().cloned().ok_or(RunCatalogError::NoChannel)?,
+            _ => names::CHANNEL.to_owned(),
+        };
+        if !matches!(index, IndexKind::Database(_)) {
+            watcher.done(&format!("Creating a File-Based Catalog of the bundle \"{}\"", self.bundle));
+        }
+        if is_added {
+            watcher.done(&format!(
+                "Rendering a File-Based Catalog of the Index Image \"{image}\" to verify if bundle \"{}\" is present",
+                facts.csv
+            ));
+        }
+        let content = catalog.serve(&index, image, &self.bundle, vec![bundle], |fbc, _| {
+            let added = edit::run_bundle::inject(fbc, &facts.package, &facts.csv, &channel, image)?;
+            if is_added {
+                watcher.done(&format!("Generated the extra FBC for the bundle image \"{}\"", facts.csv));
+            }
+            Ok(added)
+        })?;
+        let serving = Serving {
+            bundle_image: self.bundle.clone(),
+            items: vec![self.catalog.item(&self.bundle, image)],
+            index_image: image.clone(),
+            migrated: matches!(index, IndexKind::Migrated(_)),
+            content,
+            settings: self.settings.clone(),
+        };
+        Ok((channel, serving))
+    }
 }
 
 /// The inputs of `run bundle`.
@@ -100,7 +184,7 @@ const ROLLBACK_RIGHTS: [NeededRight; 6] = [
 ///
 /// # Errors
 /// Fails with all missing permissions or the conflict. Nothing is changed.
-pub async fn check(
+async fn check(
     cluster: &Cluster,
     facts: &CsvFacts,
     targets: &Targets,

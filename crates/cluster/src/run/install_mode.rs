@@ -41,6 +41,9 @@ pub enum InstallModeError {
         /// The name of the CSV.
         csv: String,
     },
+    /// OLM v1 knows fewer modes.
+    #[error("--olm v1 does not support --install-mode {_0}: an operator watches all namespaces, its own, or one")]
+    NotInV1(InstallMode),
     /// The CSV does not mention the type.
     #[error("operator {} does not support install mode {}", quote(csv), quote(mode.name()))]
     NotListed {
@@ -53,7 +56,10 @@ pub enum InstallModeError {
 
 impl Fault for InstallModeError {
     fn class(&self) -> Class {
-        Class::Refused
+        match self {
+            InstallModeError::NotInV1(_) => Class::Usage,
+            _ => Class::Refused,
+        }
     }
 }
 

@@ -7,7 +7,9 @@
 
 mod bundle;
 mod carry;
+pub(crate) mod catalog;
 mod cleanup;
+mod documents;
 mod facts;
 mod in_use;
 pub mod install_mode;
@@ -22,7 +24,8 @@ mod recreated;
 mod upgrade;
 pub(crate) mod wait;
 
-pub use bundle::{BundlePlan, Serving, check, run};
+pub use bundle::{BundlePlan, RunBundle, Serving, run};
+pub use catalog::{CatalogOptions, DatabaseHandling, NO_INDEX, RunCatalogError};
 pub use cleanup::{RunCleanup, cleanup};
 pub use facts::CsvFacts;
-pub use upgrade::{Installed, UpgradePlan, find, upgrade};
+pub use upgrade::{Installed, RunUpgrade, UpgradePlan, upgrade};

@@ -6,10 +6,11 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::bundle::{Approval, Serving, install, note};
+use super::catalog::{CatalogConsumer, CatalogOptions, IndexKind, PulledBundle, RunCatalog, RunCatalogError, blocking};
 use super::cleanup::is_ours;
 use super::facts::CsvFacts;
 use super::objects::{self, DATABASE, INDEX_IMAGE, PodConnection, REGISTRY_POD};
-use super::pod::{CatalogPodContent, IndexItem, config_map_name};
+use super::pod::{CatalogPodContent, IndexItem, PodSettings, config_map_name};
 use super::preflight::{self, NeededRight};
 use super::wait::WaitContext;
 use super::{carry, names, pod};
@@ -24,12 +25,75 @@ pub struct Installed {
     subscription: ObjectName,
     source: CatalogSource,
     /// Its channel.
-    pub channel: String,
+    channel: String,
     /// The bundles added to the index image.
-    pub items: Vec<IndexItem>,
-    pub index_image: String,
+    items: Vec<IndexItem>,
+    index_image: String,
     /// Whether that was a database, migrated to a file-based catalog.
-    pub migrated: bool,
+    migrated: bool,
+}
+
+/// The request of `run bundle-upgrade`.
+#[derive(Clone)]
+pub struct RunUpgrade<'a> {
+    /// The bundle image.
+    pub bundle: String,
+    /// Whether a catalog that other operators use may be changed.
+    pub shared_catalog: bool,
+    /// How the catalog is built.
+    pub catalog: CatalogOptions<'a>,
+    /// The settings of the pod.
+    pub settings: PodSettings,
+}
+
+impl RunUpgrade<'_> {
+    /// Pulls the bundle, finds the installed operator, and extends its catalog.
+    ///
+    /// # Errors
+    /// Fails if an image cannot be used, or the operator cannot be upgraded. Nothing is changed.
+    pub async fn plan(
+        &self,
+        cluster: &Cluster,
+        deadline: Instant,
+        watcher: &dyn Watcher,
+    ) -> Result<UpgradePlan, Error> {
+        let catalog = RunCatalog { consumer: CatalogConsumer::Pod, options: &self.catalog, watcher };
+        let newest = blocking(|| catalog.pull(&self.bundle))?;
+        let facts = newest.facts.clone();
+        let installed = find(cluster, &facts.package, self.shared_catalog, deadline, watcher).await?;
+        let serving = blocking(|| self.serving(&catalog, newest, &installed))?;
+        Ok(UpgradePlan { facts, installed, serving })
+    }
+
+    /// Adds the bundle to the catalog of the operator, and returns what the pod serves.
+    fn serving(
+        &self,
+        catalog: &RunCatalog<'_>,
+        newest: PulledBundle,
+        installed: &Installed,
+    ) -> Result<Serving, RunCatalogError> {
+        let image = &installed.index_image;
+        let index = catalog.index(image, installed.migrated)?;
+        let mut bundles = Vec::new();
+        let package = newest.facts.package.clone();
+        if !matches!(index, IndexKind::Database(_)) {
+            catalog.watcher.done(&format!("Creating a File-Based Catalog of the bundle \"{}\"", self.bundle));
+            bundles = catalog.with_earlier(&installed.items, newest)?;
+        }
+        let content = catalog.serve(&index, image, &self.bundle, bundles, |fbc, all| {
+            edit::run_bundle::extend(fbc, &package, all, &installed.channel, image)
+        })?;
+        let mut items = installed.items.clone();
+        items.push(self.catalog.item(&self.bundle, image));
+        Ok(Serving {
+            bundle_image: self.bundle.clone(),
+            items,
+            index_image: image.clone(),
+            migrated: matches!(index, IndexKind::Migrated(_)),
+            content,
+            settings: self.settings.clone(),
+        })
+    }
 }
 
 /// The inputs of `run bundle-upgrade`.
@@ -102,7 +166,7 @@ const CATALOG_RIGHTS: [NeededRight; 8] = [
 ///
 /// # Errors
 /// Fails if there is none, its catalog is unknown, or others use that catalog, too, unless `shared` allows it.
-pub async fn find(
+async fn find(
     cluster: &Cluster,
     package: &str,
     shared: bool,

@@ -1,17 +1,18 @@
 //! `opm run bundle`: installs a bundle on a cluster, without publishing a catalog.
 
-use cluster::Ledger;
-use cluster::run::install_mode::{InstallMode, Targets};
-use cluster::run::{self, BundlePlan, Serving, names};
+use std::time::Instant;
 
-use super::extension;
-use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags, WorkFlags, image_name};
-use super::index::{CatalogBuilder, CatalogConsumer, IndexKind, generating};
-use super::olm::{ExtensionFlags, InstallFlags, OlmChoice, olm};
+use cluster::extension::{self, RunExtension};
+use cluster::run::install_mode::InstallMode;
+use cluster::run::{self, NO_INDEX, RunBundle};
+use cluster::{Cluster, Ledger};
+use serde_json::Value;
+
+use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
+use super::olm::{ExtensionFlags, InstallFlags, Installer, OlmChoice, olm};
 use super::session::RunSession;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
-use crate::limits;
 use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
@@ -37,30 +38,30 @@ use crate::printer::Printer;
 pub(super) struct BundleArgs {
     /// Bundle image
     #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
-    pub(super) bundle: String,
+    bundle: String,
     /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions, auto detects it from the cluster
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
     olm: OlmChoice,
     /// Index image to add the bundle to
     #[arg(long, value_name = "IMAGE", default_value = NO_INDEX, value_parser = image_name)]
-    pub(super) index_image: String,
+    index_image: String,
     /// Image that unpacks the catalog in the pod; must have sh and gzip
     #[arg(long, value_name = "IMAGE", default_value = DECOMPRESSION_IMAGE, value_parser = image_name)]
-    pub(super) decompression_image: String,
+    decompression_image: String,
     /// Install mode: AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS
     #[arg(long, value_name = "InstallModeValue", value_parser = InstallMode::parse)]
-    pub(super) install_mode: Option<InstallMode>,
+    install_mode: Option<InstallMode>,
     /// Print the objects as YAML without creating them
     #[arg(long)]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     #[command(flatten)]
-    pub(super) serve: ServeFlags,
+    serve: ServeFlags,
     #[command(flatten)]
-    pub(super) extension: InstallFlags,
+    extension: InstallFlags,
     #[command(flatten)]
-    pub(super) more: ExtensionFlags,
+    more: ExtensionFlags,
     #[command(flatten)]
-    pub(super) cluster: WorkFlags,
+    cluster: WorkFlags,
 }
 
 pub(super) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
@@ -77,88 +78,89 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Comma
         Err(failure) => return Err(failure),
     };
     let live = ClusterProgress::new(printer, args.cluster.verbose);
-    let is_v1 = args.olm.is_v1(&session, cluster.as_ref(), deadline, &live)?;
+    let objects = match args.olm.is_v1(&session, cluster.as_ref(), deadline, &live)? {
+        true => args.install_v1(tls, &mut session, cluster.as_ref(), deadline, &live)?,
+        false => args.install_v0(tls, &mut session, cluster.as_ref(), deadline, &live)?,
+    };
     drop(live);
-    if is_v1 {
-        return extension::run(args, tls, &mut session, cluster, printer);
-    }
-    args.extension.refuse_for_v0()?;
-    args.more.refuse_for_v0()?;
-    let namespace =
-        cluster.as_ref().map_or_else(|| args.cluster.shown_namespace(), |cluster| cluster.namespace.clone());
-    let images = images::open(tls, &args.serve.pull);
-    let ledger = Ledger::default();
-    let plan = {
-        let builder = CatalogBuilder {
-            reader: CatalogConsumer::Pod,
-            flags: &args.serve,
-            tls,
-            images: &images,
-            limits: limits::from_env()?,
-            decompression_image: &args.decompression_image,
-            printer,
-        };
-        let bundles = builder.bundles(&[&args.bundle])?;
-        let facts = bundles.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
-        let targets = Targets::decide(args.install_mode.as_ref(), &facts.install_modes, &facts.csv, &namespace)
-            .map_err(Failure::fault)?;
-        if let Some(warning) = targets.warning {
-            printer.warning(warning);
-        }
-        if let Some(cluster) = cluster.as_ref().filter(|_| !args.dry_run) {
-            let live = ClusterProgress::new(printer, args.cluster.verbose);
-            session.ask(run::check(cluster, &facts, &targets, args.serve.keep, deadline, &live))?;
-        }
-        let index = builder.index(&args.index_image, false)?;
-        builder.check_mode(&index)?;
-        let item = args.serve.item(&args.bundle, &args.index_image);
-        let (channel, content) = match &index {
-            IndexKind::Database(path) => {
-                let channel = facts.channels.first().cloned().ok_or_else(|| {
-                    Failure::message(
-                        "load bundle metadata: the bundle names no channel, but a database index requires one",
-                    )
-                })?;
-                (channel, builder.database(&args.index_image, path)?)
-            }
-            _ => {
-                printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
-                if !matches!(index, IndexKind::None) {
-                    printer.report(&format!(
-                        "Rendering a File-Based Catalog of the Index Image \"{}\" to verify if bundle \"{}\" is present",
-                        args.index_image, facts.csv
-                    ));
-                }
-                let catalog = builder.load(&args.index_image, &index)?;
-                let channel = names::CHANNEL.to_owned();
-                let additions =
-                    edit::run_bundle::inject(&catalog, &facts.package, &facts.csv, &channel, &args.index_image)
-                        .map_err(|refusal| generating(&facts.csv, &args.bundle, &args.index_image, &refusal))?;
-                if !matches!(index, IndexKind::None) {
-                    printer.report(&format!("Generated the extra FBC for the bundle image \"{}\"", facts.csv));
-                }
-                (channel, builder.serve(catalog, &additions, &bundles, &index, &args.index_image)?)
-            }
-        };
-        let serving = Serving {
-            bundle_image: args.bundle.clone(),
-            items: vec![item],
-            index_image: args.index_image.clone(),
-            migrated: matches!(index, IndexKind::Migrated(_)),
-            content,
-            settings: args.serve.settings(),
-        };
-        BundlePlan { facts, channel, targets, serving }
-    };
-    let Some(cluster) = cluster.filter(|_| !args.dry_run) else {
-        return print(&plan.objects(&namespace), printer);
-    };
-    let live = ClusterProgress::new(printer, args.cluster.verbose);
-    let work = run::run(&cluster, &plan, &ledger, deadline, &live);
-    session.work(&cluster, &ledger, args.serve.keep, &live, work)
+    print(&objects, printer)
 }
 
-pub(super) fn print(objects: &[serde_json::Value], printer: &mut Printer) -> CommandResult {
+impl BundleArgs {
+    /// Installs the bundle, or returns the objects of a dry run.
+    fn install_v0(
+        &self,
+        tls: &TlsFlags,
+        session: &mut RunSession,
+        cluster: Option<&Cluster>,
+        deadline: Instant,
+        live: &ClusterProgress<'_>,
+    ) -> Result<Vec<Value>, Failure> {
+        self.extension.refuse_for_v0()?;
+        self.more.refuse_for_v0()?;
+        let cluster_to_change = cluster.filter(|_| !self.dry_run);
+        let images = images::open(tls, &self.serve.pull);
+        let builder = self.serve.builder(&images);
+        let request = RunBundle {
+            bundle: self.bundle.clone(),
+            index_image: self.index_image.clone(),
+            install_mode: self.install_mode.clone(),
+            namespace: self.namespace(cluster),
+            keep: self.serve.keep,
+            catalog: self.serve.catalog(&images, &builder, &self.decompression_image)?,
+            settings: self.serve.settings(),
+        };
+        let plan = session.ask(request.plan(cluster_to_change, deadline, live))?;
+        let Some(cluster) = cluster_to_change else { return Ok(plan.objects(&request.namespace)) };
+        let ledger = Ledger::default();
+        let work = run::run(cluster, &plan, &ledger, deadline, live);
+        session.work(cluster, &ledger, self.serve.keep, live, work)?;
+        Ok(Vec::new())
+    }
+
+    /// Installs the bundle with OLM v1, or returns the objects of a dry run.
+    fn install_v1(
+        &self,
+        tls: &TlsFlags,
+        session: &mut RunSession,
+        cluster: Option<&Cluster>,
+        deadline: Instant,
+        live: &ClusterProgress<'_>,
+    ) -> Result<Vec<Value>, Failure> {
+        self.serve.check_for_v1()?;
+        if self.decompression_image != DECOMPRESSION_IMAGE {
+            return Err(Failure::usage("--decompression-image requires --olm v0: with v1, no pod serves the catalog"));
+        }
+        let images = images::open(tls, &self.serve.pull);
+        let builder = self.serve.builder(&images);
+        let request = RunExtension {
+            bundle: self.bundle.clone(),
+            index_image: self.index_image.clone(),
+            install_mode: self.install_mode.clone(),
+            namespace: self.namespace(cluster),
+            create_namespace: self.extension.create_namespace,
+            name: self.extension.name.clone(),
+            admin: self.extension.installer == Some(Installer::Admin),
+            adopt_crds: self.extension.adopt_crds,
+            ignore_dependencies: self.more.ignore_dependencies,
+            ignore_crd_safety: self.more.ignore_crd_safety,
+            keep: self.serve.keep,
+            catalog: self.serve.catalog(&images, &builder, DECOMPRESSION_IMAGE)?,
+        };
+        let plan = session.ask(request.plan(cluster, self.dry_run, deadline, live))?;
+        let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(plan.objects()) };
+        let ledger = Ledger::default();
+        let work = extension::install(cluster, &plan, &ledger, deadline, live);
+        session.work(cluster, &ledger, self.serve.keep, live, work)?;
+        Ok(Vec::new())
+    }
+
+    fn namespace(&self, cluster: Option<&Cluster>) -> String {
+        cluster.map_or_else(|| self.cluster.shown_namespace(), |cluster| cluster.namespace.clone())
+    }
+}
+
+pub(super) fn print(objects: &[Value], printer: &mut Printer) -> CommandResult {
     for object in objects {
         let document = fbc::yaml::document(fbc::json::Text::from(object).raw());
         printer.data().write_all(format!("---\n{document}").as_bytes())?;

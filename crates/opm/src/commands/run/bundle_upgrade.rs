@@ -1,17 +1,18 @@
 //! `opm run bundle-upgrade`: upgrades an operator on a cluster to another bundle.
 
-use cluster::Ledger;
-use cluster::run::{self, Serving, UpgradePlan};
+use std::time::Instant;
+
+use cluster::extension::{self, RunExtensionUpgrade};
+use cluster::run::{self, RunUpgrade};
+use cluster::{Cluster, Ledger};
+use serde_json::Value;
 
 use super::bundle::print;
-use super::extension_upgrade;
 use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
-use super::index::{CatalogBuilder, CatalogConsumer, IndexKind, generating, images_of};
 use super::olm::{ExtensionFlags, OlmChoice, olm};
 use super::session::RunSession;
-use crate::exit::CommandResult;
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
-use crate::limits;
 use crate::live::ClusterProgress;
 use crate::printer::Printer;
 
@@ -35,22 +36,22 @@ use crate::printer::Printer;
 pub(super) struct BundleUpgradeArgs {
     /// Bundle image
     #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
-    pub(super) bundle: String,
+    bundle: String,
     /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions, auto detects it from the cluster
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
     olm: OlmChoice,
     /// Change a catalog that 'run bundle' did not create, even if other operators use it
     #[arg(long)]
-    pub(super) shared_catalog: bool,
+    shared_catalog: bool,
     /// Print the objects as YAML without creating or changing them
     #[arg(long)]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     #[command(flatten)]
-    pub(super) serve: ServeFlags,
+    serve: ServeFlags,
     #[command(flatten)]
-    pub(super) more: ExtensionFlags,
+    more: ExtensionFlags,
     #[command(flatten)]
-    pub(super) cluster: WorkFlags,
+    cluster: WorkFlags,
 }
 
 pub(super) fn run(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
@@ -63,59 +64,71 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     let mut session = RunSession::start()?;
     let cluster = session.connect(&args.cluster.cluster)?;
     let live = ClusterProgress::new(printer, args.cluster.verbose);
-    let is_v1 = args.olm.is_v1(&session, Some(&cluster), deadline, &live)?;
+    let objects = match args.olm.is_v1(&session, Some(&cluster), deadline, &live)? {
+        true => args.upgrade_v1(tls, &mut session, &cluster, deadline, &live)?,
+        false => args.upgrade_v0(tls, &mut session, &cluster, deadline, &live)?,
+    };
     drop(live);
-    if is_v1 {
-        return extension_upgrade::run(args, tls, &mut session, &cluster, printer);
-    }
-    args.more.refuse_for_v0()?;
-    let images = images::open(tls, &args.serve.pull);
-    let ledger = Ledger::default();
-    let builder = CatalogBuilder {
-        reader: CatalogConsumer::Pod,
-        flags: &args.serve,
-        tls,
-        images: &images,
-        limits: limits::from_env()?,
-        decompression_image: DECOMPRESSION_IMAGE,
-        printer,
-    };
-    let mut newest = builder.bundles(&[&args.bundle])?;
-    let facts = newest.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
-    let live = ClusterProgress::new(printer, args.cluster.verbose);
-    let installed = session.ask(run::find(&cluster, &facts.package, args.shared_catalog, deadline, &live))?;
-    let index_image = installed.index_image.clone();
-    let index = builder.index(&index_image, installed.migrated)?;
-    builder.check_mode(&index)?;
-    let mut items = installed.items.clone();
-    items.push(args.serve.item(&args.bundle, &index_image));
-    let content = match &index {
-        IndexKind::Database(path) => builder.database(&index_image, path)?,
-        _ => {
-            printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
-            let catalog = builder.load(&index_image, &index)?;
-            let mut bundles = builder.bundles(&images_of(&installed.items))?;
-            bundles.append(&mut newest);
-            let names: Vec<String> = bundles.iter().map(|bundle| bundle.facts.csv.clone()).collect();
-            let additions =
-                edit::run_bundle::extend(&catalog, &facts.package, &names, &installed.channel, &index_image)
-                    .map_err(|refusal| generating(&facts.csv, &args.bundle, &index_image, &refusal))?;
-            builder.serve(catalog, &additions, &bundles, &index, &index_image)?
+    print(&objects, printer)
+}
+
+impl BundleUpgradeArgs {
+    /// Upgrades the operator, or returns the objects of a dry run.
+    fn upgrade_v0(
+        &self,
+        tls: &TlsFlags,
+        session: &mut RunSession,
+        cluster: &Cluster,
+        deadline: Instant,
+        live: &ClusterProgress<'_>,
+    ) -> Result<Vec<Value>, Failure> {
+        self.more.refuse_for_v0()?;
+        let images = images::open(tls, &self.serve.pull);
+        let builder = self.serve.builder(&images);
+        let request = RunUpgrade {
+            bundle: self.bundle.clone(),
+            shared_catalog: self.shared_catalog,
+            catalog: self.serve.catalog(&images, &builder, DECOMPRESSION_IMAGE)?,
+            settings: self.serve.settings(),
+        };
+        let plan = session.ask(request.plan(cluster, deadline, live))?;
+        if self.dry_run {
+            return Ok(plan.objects());
         }
-    };
-    let serving = Serving {
-        bundle_image: args.bundle.clone(),
-        items,
-        index_image,
-        migrated: matches!(index, IndexKind::Migrated(_)),
-        content,
-        settings: args.serve.settings(),
-    };
-    let plan = UpgradePlan { facts, installed, serving };
-    if args.dry_run {
-        drop(live);
-        return print(&plan.objects(), printer);
+        let ledger = Ledger::default();
+        let work = run::upgrade(cluster, &plan, &ledger, deadline, live);
+        session.work(cluster, &ledger, self.serve.keep, live, work)?;
+        Ok(Vec::new())
     }
-    let work = run::upgrade(&cluster, &plan, &ledger, deadline, &live);
-    session.work(&cluster, &ledger, args.serve.keep, &live, work)
+
+    /// Upgrades the operator with OLM v1, or returns the objects of a dry run.
+    fn upgrade_v1(
+        &self,
+        tls: &TlsFlags,
+        session: &mut RunSession,
+        cluster: &Cluster,
+        deadline: Instant,
+        live: &ClusterProgress<'_>,
+    ) -> Result<Vec<Value>, Failure> {
+        self.serve.check_for_v1()?;
+        if self.shared_catalog {
+            return Err(Failure::usage("--shared-catalog requires --olm v0"));
+        }
+        let images = images::open(tls, &self.serve.pull);
+        let builder = self.serve.builder(&images);
+        let request = RunExtensionUpgrade {
+            bundle: self.bundle.clone(),
+            ignore_dependencies: self.more.ignore_dependencies,
+            ignore_crd_safety: self.more.ignore_crd_safety,
+            catalog: self.serve.catalog(&images, &builder, DECOMPRESSION_IMAGE)?,
+        };
+        let plan = session.ask(request.plan(cluster, self.dry_run, deadline, live))?;
+        if self.dry_run {
+            return Ok(plan.objects());
+        }
+        let ledger = Ledger::default();
+        let work = extension::upgrade(cluster, &plan, &ledger, deadline, live);
+        session.work(cluster, &ledger, self.serve.keep, live, work)?;
+        Ok(Vec::new())
+    }
 }

@@ -3,21 +3,21 @@
 use std::time::{Duration, Instant};
 
 use clap::builder::TypedValueParser;
-use cluster::run::pod::{IndexItem, PodSettings, Security};
+use cluster::run::pod::{PodSettings, Security};
+use cluster::run::{CatalogOptions, DatabaseHandling};
 use image::{ImageReferenceError, Reference};
+use source::Images;
 
 use crate::choice::choice;
 use crate::cluster_flags::ClusterFlags;
+use crate::commands::build::{self, CatalogImageBuilder};
 use crate::commands::serve::duration;
 use crate::exit::Failure;
 use crate::images::{PullFlags, TlsFlags, latest};
+use crate::limits;
 
-/// The default index image, which stands for no index. It contains opm, which serves catalogs.
-pub(super) const NO_INDEX: &str = "quay.io/operator-framework/opm:latest";
 /// The image that unpacks catalogs.
 pub(super) const DECOMPRESSION_IMAGE: &str = "registry.access.redhat.com/ubi9/ubi:9.8";
-/// Index images with this prefix use the add mode `semver`.
-const SEMVER_PREFIX: &str = "quay.io/operator-framework/opm:";
 
 /// Cluster and timeout flags.
 #[derive(clap::Args, Clone, Debug)]
@@ -52,45 +52,45 @@ impl WorkFlags {
 pub(super) struct ServeFlags {
     /// Service account of the registry pod
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    pub(super) service_account: String,
+    service_account: String,
     /// Mode of 'opm registry add' for a database index (semver|replaces)
     #[arg(long, value_name = "MODE", default_value = "", hide = true)]
-    pub(super) mode: String,
+    mode: String,
     /// Secret of type kubernetes.io/dockerconfigjson with pull credentials for the cluster
     #[arg(long, value_name = "SECRET", default_value = "", hide_default_value = true)]
-    pub(super) pull_secret_name: String,
+    pull_secret_name: String,
     /// Secret with a CA certificate as cert.pem, for a registry pod that pulls the bundle
     #[arg(long, value_name = "SECRET", default_value = "", hide_default_value = true)]
-    pub(super) ca_secret_name: String,
+    ca_secret_name: String,
     /// Pull policy of the registry pod image
     #[arg(long, value_name = "POLICY", default_value = "Always", value_parser = ["Always", "IfNotPresent", "Never"])]
-    pub(super) image_pull_policy: String,
+    image_pull_policy: String,
     /// Security context of pods
     #[arg(long, value_name = "CONTEXT", default_value = "legacy", value_parser = security())]
-    pub(super) security_context_config: Security,
+    security_context_config: Security,
     /// Set runAsNonRoot for the registry pod, as restricted namespaces require
     #[arg(long)]
-    pub(super) run_as_non_root: bool,
+    run_as_non_root: bool,
     /// User ID of the registry pod, for images that would run as root; implies --run-as-non-root
     #[arg(long, value_name = "UID", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) run_as_user: Option<u32>,
+    run_as_user: Option<u32>,
     /// How to handle a database index: add the bundle in the pod (pod), or migrate to a file-based catalog (migrate);
     /// defaults to pod
     #[arg(long, value_name = "HOW", value_parser = database())]
-    pub(super) sqlite: Option<Database>,
+    sqlite: Option<DatabaseHandling>,
     /// Push the catalog as this image and run it, instead of sending the catalog in ConfigMaps
-    #[arg(long, value_name = "REF", value_parser = crate::commands::build::reference)]
-    pub(super) registry: Option<Reference>,
+    #[arg(long, value_name = "REF", value_parser = build::reference)]
+    registry: Option<Reference>,
     /// Base image of the pushed image; defaults to scratch
     #[arg(long, value_name = "REF", requires = "registry")]
-    pub(super) registry_base: Option<String>,
+    registry_base: Option<String>,
     /// Include complete manifests in the catalog, instead of only CSV metadata
     #[arg(long)]
-    pub(super) bundle_objects: bool,
+    bundle_objects: bool,
     /// Pin the bundle image in the catalog to its current digest
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_value = "true",
         default_missing_value = "true", value_parser = crate::cli::parse_bool, action = clap::ArgAction::Set)]
-    pub(super) pin: bool,
+    pin: bool,
     /// Keep created objects after a failure
     #[arg(long)]
     pub(super) keep: bool,
@@ -130,28 +130,56 @@ impl ServeFlags {
         Ok(())
     }
 
-    /// Returns the bundle with its add mode.
-    pub(super) fn item(&self, image: &str, index_image: &str) -> IndexItem {
-        let mode = match self.mode.as_str() {
-            "" if index_image.starts_with(SEMVER_PREFIX) => "semver",
-            "" => "replaces",
-            mode => mode,
-        };
-        IndexItem { image: image.to_owned(), mode: mode.to_owned() }
+    /// Refuses flags for the registry pod of OLM v0.
+    pub(super) fn check_for_v1(&self) -> Result<(), Failure> {
+        let pod = [
+            ("--service-account", !self.service_account.is_empty()),
+            ("--pull-secret-name", !self.pull_secret_name.is_empty()),
+            ("--ca-secret-name", !self.ca_secret_name.is_empty()),
+            ("--image-pull-policy", self.image_pull_policy != "Always"),
+            ("--security-context-config", self.security_context_config != Security::Legacy),
+            ("--run-as-non-root", self.run_as_non_root),
+            ("--run-as-user", self.run_as_user.is_some()),
+            ("--registry-base", self.registry_base.is_some()),
+        ];
+        match pod.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => {
+                Err(Failure::usage(format!("{flag} requires --olm v0: with v1, no pod serves the catalog")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the builder of the pushed image.
+    pub(super) fn builder<'a>(&'a self, images: &'a Images) -> CatalogImageBuilder<'a> {
+        CatalogImageBuilder { base: self.registry_base.as_deref().map(|base| (base, images)) }
+    }
+
+    /// Returns how to build the catalog.
+    pub(super) fn catalog<'a>(
+        &self,
+        images: &'a Images,
+        builder: &'a CatalogImageBuilder<'a>,
+        decompression_image: &str,
+    ) -> Result<CatalogOptions<'a>, Failure> {
+        Ok(CatalogOptions {
+            mode: self.mode.clone(),
+            database: self.sqlite,
+            registry: self.registry.clone(),
+            has_base: self.registry_base.is_some(),
+            decompression_image: decompression_image.to_owned(),
+            bundle_objects: self.bundle_objects,
+            pin: self.pin,
+            images,
+            builder,
+            running: std::env::current_exe()?,
+            limits: limits::from_env()?,
+        })
     }
 }
 
-/// How to handle a database index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Database {
-    /// The pod adds bundles to the database and serves it.
-    Pod,
-    /// opm migrates it to a file-based catalog.
-    Migrate,
-}
-
-fn database() -> impl TypedValueParser<Value = Database> {
-    choice([("pod", Database::Pod), ("migrate", Database::Migrate)])
+fn database() -> impl TypedValueParser<Value = DatabaseHandling> {
+    choice([("pod", DatabaseHandling::Pod), ("migrate", DatabaseHandling::Migrate)])
 }
 
 fn security() -> impl TypedValueParser<Value = Security> {

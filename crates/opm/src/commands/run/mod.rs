@@ -2,10 +2,7 @@
 
 mod bundle;
 mod bundle_upgrade;
-mod extension;
-mod extension_upgrade;
 mod flags;
-mod index;
 pub(crate) mod olm;
 pub(crate) mod session;
 

@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use clap::builder::TypedValueParser;
-use cluster::extension::{self, InstallerAccount, OlmFeatures};
+use cluster::extension;
 use cluster::{Cluster, Watcher};
-use serde_json::Value;
 
 use super::session::RunSession;
 use crate::choice::choice;
@@ -84,7 +83,7 @@ pub(super) struct InstallFlags {
     /// Permissions of the installer account, if OLM v1 requires one: those that the bundle needs, or all; defaults to
     /// derived
     #[arg(long, value_name = "RIGHTS", value_parser = installer())]
-    installer: Option<Installer>,
+    pub(super) installer: Option<Installer>,
     /// Adopt existing CRDs; uninstalling the operator then deletes them
     #[arg(long)]
     pub(super) adopt_crds: bool,
@@ -116,14 +115,5 @@ impl InstallFlags {
             ("--adopt-crds", self.adopt_crds),
         ];
         refuse(&given, "v1")
-    }
-
-    /// Returns the installer account for OLM v1; `role` has exactly the permissions that the bundle needs.
-    pub(super) fn account(&self, offer: &OlmFeatures, role: &Value) -> InstallerAccount {
-        match self.installer.unwrap_or(Installer::Derived) {
-            _ if !offer.needs_account => InstallerAccount::None,
-            Installer::Derived => InstallerAccount::Derived(role["rules"].clone()),
-            Installer::Admin => InstallerAccount::Admin,
-        }
     }
 }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use cluster::run::partition::{CatalogDocument, Language};
 use fbc::blob::TextBuffer;
 use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, Fbc, FileId, Format, property};
 
-use crate::exit::{CommandResult, Failure};
+use super::catalog::RunCatalogError;
+use super::partition::{CatalogDocument, Language};
 
 pub(super) fn shown(blob: &Blob) -> String {
     match (&*blob.package, &*blob.name) {
@@ -18,7 +18,7 @@ pub(super) fn shown(blob: &Blob) -> String {
     }
 }
 
-pub(super) fn printed(fbc: &Fbc, blob: &Blob) -> Result<Vec<u8>, Failure> {
+pub(super) fn printed(fbc: &Fbc, blob: &Blob) -> Result<Vec<u8>, RunCatalogError> {
     let mut text = Vec::new();
     fbc.write(&[blob], Format::Yaml, &mut text)?;
     // The separator is added when documents are joined.
@@ -26,7 +26,10 @@ pub(super) fn printed(fbc: &Fbc, blob: &Blob) -> Result<Vec<u8>, Failure> {
 }
 
 /// Returns the blobs of a catalog with their original text; `longer` is the index and new text of the changed channel.
-pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<CatalogDocument>, Failure> {
+pub(super) fn as_written(
+    catalog: &Fbc,
+    longer: Option<(usize, String)>,
+) -> Result<Vec<CatalogDocument>, RunCatalogError> {
     // Blobs created while loading replace original ones. In that case, print all blobs.
     let all_printed = catalog.blobs().iter().any(|blob| blob.origin.is_none());
     let mut documents = Vec::with_capacity(catalog.blobs().len());
@@ -49,14 +52,14 @@ pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Resu
         if !files.contains_key(&file) {
             // Blobs are ordered by file, so one cached file is enough.
             files.clear();
-            let path = catalog.full_path_of(file).ok_or_else(|| Failure::message("a file of the index was removed"))?;
+            let path = catalog.full_path_of(file).ok_or(RunCatalogError::Removed)?;
             let bytes = fs::read(&path)?;
-            let found = fbc::documents::of(&bytes, MAX_DEPTH).map_err(|_| changed())?;
+            let found = fbc::documents::of(&bytes, MAX_DEPTH).map_err(|_| RunCatalogError::Changed)?;
             let places = found.into_iter().map(|found| (found.start as u64, found)).collect();
             files.insert(file, (bytes, places));
         }
         let (bytes, places) = &files[&file];
-        let found = places.get(&start).ok_or_else(changed)?;
+        let found = places.get(&start).ok_or(RunCatalogError::Changed)?;
         let (language, text) = match found.format {
             Format::Json => (Language::Json, text.text().as_bytes()),
             Format::Yaml => (Language::Yaml, &bytes[found.range()]),
@@ -66,12 +69,8 @@ pub(super) fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Resu
     Ok(documents)
 }
 
-fn changed() -> Failure {
-    Failure::message("a file of the index changed while opm was reading it")
-}
-
 /// Writes documents to a catalog directory, one file per language.
-pub(super) fn write_catalog(documents: &[CatalogDocument], directory: &Path) -> CommandResult {
+pub(super) fn write_catalog(documents: &[CatalogDocument], directory: &Path) -> std::io::Result<()> {
     for (language, name) in [(Language::Yaml, "catalog.yaml"), (Language::Json, "catalog.json")] {
         let mut text = Vec::new();
         for document in documents.iter().filter(|document| document.language == language) {
