@@ -10,7 +10,7 @@ use fbc::{Fbc, FileId, base64};
 use crate::new_blob::NewBlob;
 use crate::outline::{Deprecations, Outline, OutlinePackage};
 use crate::refusal::EditRefusal;
-use crate::rewrite::{BlobChange, FileChange};
+use crate::rewrite::{self, BlobChange, FileChange};
 
 /// The changes to the files of a catalog.
 #[derive(Debug, Default)]
@@ -50,6 +50,26 @@ impl FileChanges {
             }
         }
         Ok(changes)
+    }
+
+    /// Removes blobs that have no deprecations left, except those that had an empty list once. `text` returns the text of
+    /// a file.
+    ///
+    /// # Errors
+    /// Fails as `text` does, and if the text is not a catalog file.
+    pub fn remove_emptied<E: From<EditRefusal>>(
+        &mut self,
+        text: impl Fn(FileId) -> Result<String, E>,
+    ) -> Result<(), E> {
+        for (file, change) in &mut self.files {
+            let emptied = |change: &BlobChange| matches!(change, BlobChange::Deprecations(left) if left.is_empty());
+            for (start, change) in change.changed.iter_mut().filter(|(_, change)| emptied(change)) {
+                if !rewrite::was_empty(&text(*file)?, *start)? {
+                    *change = BlobChange::Remove;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether nothing changes.
@@ -113,7 +133,7 @@ impl FileChanges {
         match (&old.deprecations, &new.deprecations) {
             (Some(was), None) => {
                 if let Some(index) = was.blob {
-                    self.set(fbc, name, index, BlobChange::Remove)?;
+                    self.set(fbc, name, index, BlobChange::Deprecations(Vec::new()))?;
                 }
             }
             (Some(was), Some(is)) if was.entries != is.entries => {

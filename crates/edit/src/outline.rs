@@ -130,7 +130,7 @@ impl Outline {
                     && a.default_channel == b.default_channel
                     && a.bundles.keys().eq(b.bundles.keys())
                     && a.others.len() + a.new_blobs.len() == b.others.len() + b.new_blobs.len()
-                    && a.deprecations.as_ref().map(|it| &it.entries) == b.deprecations.as_ref().map(|it| &it.entries)
+                    && a.deprecated() == b.deprecated()
                     && a.channels.len() == b.channels.len()
                     && a.channels
                         .iter()
@@ -203,6 +203,11 @@ impl OutlinePackage {
         let names: Vec<&str> = self.channels.keys().map(String::as_str).collect();
         EditRefusal::new(format!("package {package:?} has no channel {name:?}"))
             .help(format!("its channels are: {}", names.join(", ")))
+    }
+
+    /// Returns the deprecations; an empty list is equal to none.
+    fn deprecated(&self) -> &[Deprecation] {
+        self.deprecations.as_ref().map_or(&[], |it| &it.entries)
     }
 
     /// Compares the versions of two bundles.

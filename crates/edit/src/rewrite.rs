@@ -127,6 +127,20 @@ pub fn yaml_documents(text: &str) -> Result<BTreeMap<u64, Range<usize>>, EditRef
     Ok(found.map(|document| (document.start as u64, document.range())).collect())
 }
 
+/// Returns whether the deprecations of a blob were added to an empty list, `[]`: they are on the line of the brackets, in
+/// a blob of several lines. A new blob never looks like this.
+///
+/// # Errors
+/// Refuses if the text is not a catalog file.
+pub(crate) fn was_empty(text: &str, start: u64) -> Result<bool, EditRefusal> {
+    let documents = documents::find(text).ok_or_else(unreadable)?;
+    let document = documents.iter().find(|document| document.start as u64 == start).ok_or_else(unreadable)?;
+    let own = &text[document.range()];
+    let root = TreeNode::parse(own, document.json).ok_or_else(unreadable)?;
+    let lines = |node: &TreeNode| own[node.span.clone()].trim_end().contains('\n');
+    Ok(lines(&root) && root.get("entries").is_some_and(|list| own[list.span.clone()].starts_with('[') && !lines(list)))
+}
+
 fn unreadable() -> EditRefusal {
     EditRefusal::new("the file has changed since the catalog was read").help("try again")
 }
@@ -214,7 +228,11 @@ fn edit(text: &str, document: &TextDocument, change: &BlobChange) -> Result<Vec<
                     set_field(&mut editor, item, "message", &entry.message, &["reference"])?;
                 }
             }
-            change_list(&mut editor, list, &keys, &new)?;
+            match keys.is_empty() && editor.is_flow(list) {
+                // On one line, so that removing them restores the empty list.
+                true => editor.fill(list, new.into_iter().map(|(_, value)| value).collect()),
+                false => change_list(&mut editor, list, &keys, &new)?,
+            }
         }
     }
     Ok(editor.finish(document.body))

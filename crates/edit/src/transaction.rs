@@ -200,6 +200,7 @@ impl<'a> Transaction<'a> {
         let EditOptions { catalog: root, write, dry_run, allow_stranded, limits } = self.options;
         let catalog = &self.catalog;
         let mut changes = FileChanges::between(&catalog.fbc, &catalog.outline, outline)?;
+        changes.remove_emptied(|file| read(&catalog.fbc.full_path_of(file).unwrap_or_default()))?;
         let elsewhere = matches!(write, Write::To(_));
         let mut edited = Edited { notes, diff: dry_run.then(String::new), ..Edited::default() };
         if changes.is_empty() && !elsewhere {

@@ -81,11 +81,15 @@ fn edited(
     let before = read(files);
     let mut wanted = before.outline.clone();
     verb(&before, &mut wanted)?;
-    let changes = FileChanges::between(&before.fbc, &before.outline, &wanted)?;
+    let mut changes = FileChanges::between(&before.fbc, &before.outline, &wanted)?;
+    let path_of = |file| {
+        let path = before.fbc.full_path_of(file).unwrap();
+        path.strip_prefix(before.directory.path()).unwrap().to_path_buf()
+    };
+    changes.remove_emptied(|file| Ok::<_, EditRefusal>(files[&path_of(file)].clone()))?;
     let mut new = files.clone();
     for (file, change) in &changes.files {
-        let path = before.fbc.full_path_of(*file).unwrap();
-        let path = path.strip_prefix(before.directory.path()).unwrap().to_path_buf();
+        let path = path_of(*file);
         match rewrite(&files[&path], change)? {
             RewrittenFile::Deleted => {
                 new.remove(&path);
@@ -449,4 +453,140 @@ proptest! {
             );
         }
     }
+}
+
+/// Pseudo-random choices, the same for the same seed.
+struct Choices(u64);
+
+impl Choices {
+    fn of(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % count
+    }
+
+    fn empty_lines(&mut self) -> String {
+        "\n".repeat(self.of(6).saturating_sub(3))
+    }
+
+    fn quoted(&mut self, value: &str, quotes: usize) -> String {
+        match quotes {
+            0 if value != "4.10" => value.to_owned(),
+            1 => format!("'{value}'"),
+            _ => format!("\"{value}\""),
+        }
+    }
+
+    /// Gives a file another look: quotes, blank lines, comments, line endings. The channel `fast` may be called `4.10`.
+    fn restyle(&mut self, text: &str, json: bool, mixed: bool) -> String {
+        let mut out = String::new();
+        let quotes = self.of(3);
+        for line in text.split_inclusive('\n') {
+            if json {
+                out += line;
+                out +=
+                    &if line.starts_with('}') || line.starts_with("{\"") { self.empty_lines() } else { String::new() };
+                continue;
+            }
+            let separates = line.starts_with("---");
+            if separates && !out.is_empty() {
+                out += &self.empty_lines();
+                out += ["", "", "# about what follows\n"][self.of(3)];
+            }
+            let value = line.trim_end().rsplit_once(": ").filter(|(start, value)| {
+                value.starts_with(|c: char| c.is_ascii_alphabetic()) && !value.contains('#') && !start.contains('{')
+            });
+            match value {
+                Some((start, value)) => {
+                    // Without mixed quotes, names can need them.
+                    let value = if value == "fast" && !mixed { "4.10" } else { value };
+                    let quotes = if mixed && self.of(3) == 0 { self.of(3) } else { quotes };
+                    let comment = ["", "", "", "  # why"][self.of(4)];
+                    out += &format!("{start}: {}{comment}\n", self.quoted(value, quotes));
+                }
+                None => out += line,
+            }
+            if separates {
+                out += ["", "", "\n", "# of this one\n", "# of the file\n\n", "\n# of this one\n"][self.of(6)];
+            }
+        }
+        out += &self.empty_lines();
+        out += if json { "" } else { ["", "", "# the end\n"][self.of(3)] };
+        if self.of(3) == 0 { out.replace('\n', "\r\n") } else { out }
+    }
+
+    /// Returns the files of a catalog, with or without an empty list of deprecations.
+    fn files(&mut self, style: Style, count: usize) -> Files {
+        let mut files = catalog_files(style, count, self.of(2) == 0);
+        let json = matches!(style, Style::Json | Style::Compact);
+        let empty = match style {
+            Style::Json => {
+                "{\n    \"schema\": \"olm.deprecations\",\n    \"package\": \"p\",\n    \"entries\": []\n}\n"
+            }
+            Style::Block | Style::Commented => "---\nschema: olm.deprecations\npackage: p\nentries: []\n",
+            _ => "",
+        };
+        if let Some(mut file) = files.last_entry().filter(|_| self.of(2) == 0) {
+            *file.get_mut() += empty;
+        }
+        let mixed = self.of(2) == 0;
+        files.into_iter().map(|(path, text)| (path, self.restyle(&text, json, mixed))).collect()
+    }
+}
+
+#[test]
+fn an_edit_and_its_reverse_restore_files_of_every_look() {
+    type Verb<'a> = &'a dyn Fn(&mut Outline) -> Result<(), EditRefusal>;
+    let styles = [Style::Block, Style::Commented, Style::NewestFirst, Style::Flow, Style::Json, Style::Compact];
+    let mut made: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 0..100 {
+        let mut choices = Choices(seed);
+        let (style, count) = (styles[choices.of(styles.len())], 2 + choices.of(6));
+        let mut files = choices.files(style, count);
+        assert_eq!(read(&files).errors, Vec::<String>::new(), "{files:#?}");
+        let first = read(&files).outline.packages["p"].channels.keys().next().unwrap().clone();
+        let number = choices.of(count);
+        let name = format!("p.v1.{}.{}", number / 2, number % 2);
+        let target = DeprecationTarget::Bundle { package: None, bundle: name.clone() };
+        let removal = Removal { channel: Some("stable".into()), forget: true, ..Removal::default() };
+        let forget: Verb<'_> = &|outline| remove(outline, &target, &removal).map(|_| ());
+        let promoted = |policy| {
+            let promotion = Promotion { policy, skips: vec!["y".into()], ..Promotion::default() };
+            let name = &name;
+            move |outline: &mut Outline| promote(outline, None, name, "stable", &promotion)
+        };
+        let edge = |edges: Edges| {
+            let (name, first) = (&name, &first);
+            move |outline: &mut Outline| set_edge(outline, None, first, name, &edges)
+        };
+        let skips = || vec!["y".to_owned(), "4.10".to_owned()];
+        let range = |range: &str| Edges { skip_range: Some(range.into()), ..Edges::default() };
+        let pairs: [(&str, Verb<'_>, Verb<'_>); 7] = [
+            ("set-default", &|outline| set_default::set_default(outline, "p", &first), &|outline| {
+                set_default::set_default(outline, "p", "stable")
+            }),
+            ("deprecate", &|outline| deprecate::deprecate(outline, &target, "old: 4.10"), &|outline| {
+                deprecate::undo(outline, &target)
+            }),
+            (
+                "skips",
+                &edge(Edges { add_skips: skips(), ..Edges::default() }),
+                &edge(Edges { remove_skips: skips(), ..Edges::default() }),
+            ),
+            ("range", &edge(range("<1.0.0")), &edge(range(""))),
+            ("replaces", &promoted(EdgePolicy::Replaces), forget),
+            ("semver", &promoted(EdgePolicy::Semver), forget),
+            ("skip-patch", &promoted(EdgePolicy::SkipPatch), forget),
+        ];
+        // Gives the channel a gap for the bundle, if it has it.
+        if let Ok(gap) = edited(&files, |_, outline| forget(outline)) {
+            files = gap.files;
+        }
+        for (verb, edit, reverse) in pairs {
+            let Ok(changed) = edited(&files, |_, outline| edit(outline)) else { continue };
+            let undone = edited(&changed.files, |_, outline| reverse(outline)).expect("the reverse edit succeeds");
+            assert_eq!(undone.files, files, "{verb} {name}: {:#?}", changed.files);
+            *made.entry(verb).or_default() += 1;
+        }
+    }
+    assert!(made.len() == 7 && made.values().all(|made| *made > 10), "{made:?}");
 }

@@ -104,6 +104,12 @@ impl<'t> Editor<'t> {
         Ok(())
     }
 
+    /// Replaces an empty list in brackets with these items, on one line.
+    pub(crate) fn fill(&mut self, list: &TreeNode, items: Vec<NewValue>) {
+        let new = self.flow(&NewValue::List(items), None);
+        self.splice(list.span.clone(), new);
+    }
+
     /// Inserts a member into a map after the one at `after`.
     pub(crate) fn insert_member(&mut self, map: &TreeNode, after: usize, key: &str, value: &NewValue) {
         let members = map.members();
