@@ -1,5 +1,7 @@
 use std::fs;
 
+use serde_json::json;
+
 use crate::env::{SMALL, TestEnv};
 use crate::resolve;
 
@@ -538,15 +540,29 @@ fn blank_lines_between_json_blobs_survive_an_edit_and_its_reverse() {
     assert_eq!(env.read("catalog/foo.json"), before);
 }
 
+/// Applies a diff in the folder `catalog` with every tool that is installed, and passes each result to `check`.
+fn apply_diff(env: &TestEnv, diff: &str, reset: impl Fn(), check: impl Fn()) {
+    env.file("diff", diff);
+    for tool in [&["git", "apply", "../diff"] as &[&str], &["patch", "-p1", "-i", "../diff"]] {
+        reset();
+        let applied = std::process::Command::new(tool[0]).args(&tool[1..]).current_dir(env.path("catalog")).output();
+        let Ok(output) = applied else { continue };
+        assert!(output.status.success(), "{tool:?}\n{diff}\n{output:?}");
+        check();
+    }
+}
+
 #[test]
 fn diffs_of_files_with_unusual_names_can_be_applied() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    use std::process::Command;
-    let names: [&[u8]; 6] = [
+    let names: [&[u8]; 9] = [
         b"a b.yaml",
+        b" a.yaml ",
         b"a\tb.yaml",
         b"a\n+++ b\n.yaml",
+        b"a\n--- a\n+++ b\n@@ -0,0 +1 @@\n+x\n.yaml",
+        b"a\r.yaml",
         b"\"quoted\\.yaml",
         "f\u{f6}\u{f6}.yaml".as_bytes(),
         b"\xff\xfe.yaml",
@@ -554,20 +570,42 @@ fn diffs_of_files_with_unusual_names_can_be_applied() {
     for name in names {
         let name = OsStr::from_bytes(name);
         let env = TestEnv::new();
-        fs::create_dir(env.path("catalog")).unwrap();
-        let file = env.path("catalog").join(name);
+        let catalog = env.path("catalog");
+        fs::create_dir(&catalog).unwrap();
+        let file = catalog.join(name);
         fs::write(&file, COMMENTED).unwrap();
-        env.file("diff", env.stdout(&["edit", "set-default", "catalog", "foo", "stable", "--dry-run"]));
-        for tool in [&["git", "apply", "../diff"] as &[&str], &["patch", "-p1", "-i", "../diff"]] {
-            fs::write(&file, COMMENTED).unwrap();
-            // The tools may be missing.
-            let Ok(output) = Command::new(tool[0]).args(&tool[1..]).current_dir(env.path("catalog")).output() else {
-                continue;
-            };
-            assert!(output.status.success(), "{tool:?} {name:?}\n{}\n{output:?}", env.read("diff"));
-            assert_eq!(fs::read_to_string(&file).unwrap(), COMMENTED.replace("Channel: alpha", "Channel: stable"));
-        }
-        assert_eq!(env.names("catalog").len(), 1);
+        let dry_run = |edit: &[&str]| env.stdout(&[&["edit"], edit, &["--dry-run"]].concat());
+        let reset = || fs::write(&file, COMMENTED).unwrap();
+        apply_diff(&env, &dry_run(&["set-default", "catalog", "foo", "stable"]), reset, || {
+            let changed = COMMENTED.replace("Channel: alpha", "Channel: stable");
+            assert_eq!(fs::read_to_string(&file).unwrap(), changed);
+            assert_eq!(env.names("catalog").len(), 1);
+        });
+        reset();
+        let diff = dry_run(&["remove", "catalog", "--package", "foo"]);
+        apply_diff(&env, &diff, reset, || assert_eq!(env.names("catalog"), [""; 0]));
+    }
+}
+
+#[test]
+fn diffs_that_create_files_with_unusual_names_can_be_applied() {
+    for name in ["a b", "a\tb", "\"a\\", "f\u{f6}\u{f6}"] {
+        let env = commented();
+        let object = json!({"type": "olm.bundle.object", "value": {"ref": format!("objects/{name}.yaml")}});
+        let other = SMALL.replace("foo", "bar").replace("properties:\n", &format!("properties:\n- {object}\n"));
+        env.file("other/bar.yaml", other).file("other/.indexignore", "objects\n");
+        env.file(&format!("other/objects/{name}.yaml"), "kind: ConfigMap\n");
+        let merge = ["edit", "merge", "catalog", "other"];
+        env.stdout(&[&merge[..], &["--to", "both"]].concat());
+        let diff = env.stdout(&[&merge[..], &["--dry-run"]].concat());
+        let reset = || {
+            let _ = fs::remove_dir_all(env.path("catalog/bar"));
+        };
+        apply_diff(&env, &diff, reset, || {
+            let object = format!("bar/objects/{name}.yaml");
+            assert_eq!(env.read(&format!("catalog/{object}")), env.read(&format!("both/{object}")));
+            assert_eq!(env.names("catalog/bar/objects"), env.names("both/bar/objects"));
+        });
     }
 }
 
