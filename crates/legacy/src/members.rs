@@ -63,12 +63,13 @@ impl Entries {
             }
         }
         let mut edges: BTreeMap<&str, (Option<&str>, Vec<&str>)> = BTreeMap::new();
+        let mut skipped: HashSet<(&str, &str)> = HashSet::new();
         for entry in &self.0 {
             let (replaces, skips) = edges.entry(&entry.bundle).or_default();
             let Some(target) = entry.replaces.and_then(|id| by_id.get(&id)) else { continue };
             if real.contains(&entry.id) && replaces.is_none() {
                 *replaces = Some(&target.bundle);
-            } else if !skips.contains(&target.bundle.as_str()) {
+            } else if skipped.insert((&entry.bundle, &target.bundle)) {
                 skips.push(&target.bundle);
             }
         }

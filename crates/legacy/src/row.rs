@@ -1,5 +1,7 @@
 //! The stored rows of one bundle.
 
+use std::collections::HashSet;
+
 use fbc::json::Raw;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -41,10 +43,10 @@ impl BundleRow {
         );
         let mut statement = connection.prepare_cached(&sql)?;
         let mut rows = statement.query([&self.name, &self.version, &self.image])?;
-        let mut pairs: Vec<(String, String)> = Vec::new();
+        let (mut pairs, mut seen) = (Vec::new(), HashSet::new());
         while let Some(row) = rows.next()? {
             let pair = (value::text(row, 0)?, value::text(row, 1)?);
-            if !pairs.contains(&pair) {
+            if seen.insert(pair.clone()) {
                 pairs.push(pair);
             }
         }

@@ -143,3 +143,26 @@ fn invalid_bundle_content_is_reported_and_preserved() {
     assert!(warnings[0].contains("invalid image pull spec \"oci://registry.test/x:1\""), "{warnings:?}");
     assert_eq!(fbc.blobs().len(), 3);
 }
+
+#[test]
+fn a_bundle_with_many_properties_and_skips_is_read_within_the_deadline_of_queries() {
+    let scratch = Scratch::new();
+    let database = index(&scratch);
+    Connection::open(&database)
+        .unwrap()
+        .execute_batch(
+            "PRAGMA foreign_keys = OFF; CREATE TEMP TABLE n AS
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i FROM n;
+             INSERT INTO properties(type, value, operatorbundle_name, operatorbundle_version, operatorbundle_path)
+                 SELECT 'x', i, name, version, bundlepath FROM n, operatorbundle;
+             INSERT INTO channel_entry(entry_id, channel_name, package_name, operatorbundle_name, replaces, depth)
+                 SELECT 1000 + 2 * i, 'stable', 'foo', 'foo.v0.' || i, NULL, 2 FROM n;
+             INSERT INTO channel_entry(entry_id, channel_name, package_name, operatorbundle_name, replaces, depth)
+                 SELECT 1001 + 2 * i, 'stable', 'foo', 'foo.v1.0.0', 1000 + 2 * i, 1 FROM n;",
+        )
+        .unwrap();
+    let mut fbc = Fbc::default();
+    let open = Database::read(&database).unwrap();
+    open.convert(&mut fbc, ManifestConversion::Objects, &fbc::Limits::default()).unwrap();
+    assert_eq!(fbc.blobs().len(), 3);
+}
