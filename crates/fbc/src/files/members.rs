@@ -19,7 +19,8 @@ pub fn is_file_name(name: &str) -> bool {
 
 /// Returns whether a file or directory with this name is metadata of version control, which is never content.
 pub fn is_version_control(name: &OsStr) -> bool {
-    VERSION_CONTROL.iter().any(|known| name == OsStr::new(known))
+    // Some file systems ignore case. A package can be named like the directories without a dot.
+    VERSION_CONTROL.iter().any(|known| name == *known || known.starts_with('.') && name.eq_ignore_ascii_case(known))
 }
 
 /// The files that belong to a catalog or a bundle.
@@ -190,4 +191,19 @@ fn is_hidden(path: &Path) -> bool {
 
 fn in_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_control_is_recognised_on_file_systems_that_ignore_case() {
+        for name in [".git", ".GIT", ".Git", ".Hg", "CVS"] {
+            assert!(is_version_control(OsStr::new(name)), "{name}");
+        }
+        for name in ["git", ".gitignore", "cvs", "_DARCS"] {
+            assert!(!is_version_control(OsStr::new(name)), "{name}");
+        }
+    }
 }
