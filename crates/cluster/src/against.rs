@@ -5,13 +5,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::ApiResource;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::error::has_code;
 use crate::request::Requests;
-use crate::{Cluster, Error, Watcher};
+use crate::views::{Definition, DefinitionSpec, Identity, annotation, decode, label, metadata};
+use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The field manager of dry runs.
 const MANAGER: &str = "opm-rehearse";
@@ -96,9 +99,10 @@ impl Kinds<'_> {
     }
 
     async fn compare(&mut self, object: &Value) -> Result<DryRunResult, Error> {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
-        let Some((resource, namespaced)) = self.find(&text("/apiVersion"), &text("/kind")).await? else {
+        let Identity { api_version, kind, .. } = Identity::deserialize(object).unwrap_or_default();
+        let ObjectMeta { name, namespace, .. } = metadata(object);
+        let (name, namespace) = (name.unwrap_or_default(), namespace.unwrap_or_default());
+        let Some((resource, namespaced)) = self.find(&api_version, &kind).await? else {
             return Ok(DryRunResult { unknown_kind: true, ..DryRunResult::default() });
         };
         let api: Api<DynamicObject> = match namespaced && !namespace.is_empty() {
@@ -112,8 +116,8 @@ impl Kinds<'_> {
         let shown = format!("{} {name}", resource.kind);
         match self.requests.retry(&format!("reading {shown}"), |_| api.get_opt(&name)).await {
             Ok(there) => {
-                compared.there = there.map(|there| serde_json::to_value(there).unwrap_or_default());
-                compared.owner = compared.there.as_ref().map(owner).unwrap_or_default();
+                compared.owner = there.as_ref().map(|there| owner(&there.metadata)).unwrap_or_default();
+                compared.there = there.map(|there| json!(there));
             }
             Err(error) if error.is_forbidden() => compared.refused = Some(error.to_string()),
             Err(error) => return Err(error),
@@ -127,30 +131,25 @@ impl Kinds<'_> {
             Err(error @ Error::Api { .. }) => compared.refused = Some(error.to_string()),
             Err(error) => return Err(error),
         }
-        if resource.kind == "CustomResourceDefinition"
+        if resource.kind == ResourceKind::CRD.kind
             && let Some(crd) = compared.there.clone()
         {
-            compared.resources = self.resources(&crd).await?;
+            compared.resources = self.resources(&decode::<Definition>(crd)?.spec).await?;
         }
         Ok(compared)
     }
 
     /// Returns up to 500 custom resources of a definition, in every served version.
-    async fn resources(&self, crd: &Value) -> Result<Vec<Value>, Error> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let group = text(&crd["spec"]["group"]);
+    async fn resources(&self, crd: &DefinitionSpec) -> Result<Vec<Value>, Error> {
+        let DefinitionSpec { group, names, versions } = crd;
         let mut all = Vec::new();
-        for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
-            if version["served"] != true {
-                continue;
-            }
-            let version = text(&version["name"]);
+        for version in versions.iter().filter(|version| version.served) {
             let resource = ApiResource {
-                api_version: format!("{group}/{version}"),
+                api_version: format!("{group}/{}", version.name),
                 group: group.clone(),
-                version,
-                kind: text(&crd["spec"]["names"]["kind"]),
-                plural: text(&crd["spec"]["names"]["plural"]),
+                version: version.name.clone(),
+                kind: names.kind.clone(),
+                plural: names.plural.clone(),
             };
             let api: Api<DynamicObject> = Api::all_with(self.requests.cluster.client.clone(), &resource);
             let some = ListParams::default().limit(RESOURCES);
@@ -162,7 +161,7 @@ impl Kinds<'_> {
                             api_version: resource.api_version.clone(),
                             kind: resource.kind.clone(),
                         });
-                        serde_json::to_value(item).unwrap_or_default()
+                        json!(item)
                     });
                     all.extend(items);
                 }
@@ -175,9 +174,8 @@ impl Kinds<'_> {
 }
 
 /// Returns the owner of an object, for messages.
-fn owner(object: &Value) -> String {
-    let label = |key: &str| object["metadata"]["labels"][key].as_str();
-    let annotation = |key: &str| object["metadata"]["annotations"][key].as_str();
+fn owner(object: &ObjectMeta) -> String {
+    let label = |key: &str| label(object, key);
     if let (Some(kind), Some(name)) =
         (label("olm.operatorframework.io/owner-kind"), label("olm.operatorframework.io/owner-name"))
     {
@@ -186,34 +184,30 @@ fn owner(object: &Value) -> String {
     if let Some(name) = label("olm.owner") {
         return format!("ClusterServiceVersion {name}");
     }
-    if let Some(release) = annotation("meta.helm.sh/release-name") {
-        return format!("Helm release {release}");
+    match annotation(object, "meta.helm.sh/release-name") {
+        "" => {}
+        release => return format!("Helm release {release}"),
     }
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    match owners.and_then(|owners| owners.first()) {
-        Some(first) => {
-            let text = |key: &str| first[key].as_str().unwrap_or_default();
-            format!("{} {}", text("kind"), text("name"))
-        }
-        None => String::new(),
-    }
+    let owner = object.owner_references.as_ref().and_then(|owners| owners.first());
+    owner.map(|owner| format!("{} {}", owner.kind, owner.name)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn an_object_names_its_owner() {
-        let of = |metadata: Value| owner(&json!({"metadata": metadata}));
+        let of = |fields: Value| owner(&metadata(&json!({"metadata": fields})));
         let extension = json!({"labels": {"olm.operatorframework.io/owner-kind": "ClusterExtension",
             "olm.operatorframework.io/owner-name": "foo"}});
         assert_eq!(of(extension), "ClusterExtension foo");
         assert_eq!(of(json!({"labels": {"olm.owner": "foo.v1"}})), "ClusterServiceVersion foo.v1");
         assert_eq!(of(json!({"annotations": {"meta.helm.sh/release-name": "foo"}})), "Helm release foo");
-        assert_eq!(of(json!({"ownerReferences": [{"kind": "Deployment", "name": "d"}]})), "Deployment d");
+        assert_eq!(
+            of(json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u"}]})),
+            "Deployment d"
+        );
         assert_eq!(of(json!({})), "");
     }
 }

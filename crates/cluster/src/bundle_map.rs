@@ -15,10 +15,12 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use kube::api::{DynamicObject, PostParams};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::has_code;
 use crate::request::Requests;
+use crate::views::Identity;
 use crate::watcher::NoReports;
 use crate::{Cluster, Error, ResourceKind};
 
@@ -302,8 +304,8 @@ impl StoredBundle {
         let object = |text: &[u8]| {
             let (_, json) = fbc::stream::first(text, limits).ok()??;
             let object: Value = serde_json::from_str(&json).ok()?;
-            let named = |field: &str| object.get(field).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-            (named("apiVersion") && named("kind")).then_some(object)
+            let Identity { api_version, kind, .. } = Identity::deserialize(&object).ok()?;
+            (!api_version.is_empty() && !kind.is_empty()).then_some(object)
         };
         self.files.iter().filter_map(|(key, text)| Some((key.as_str(), object(text)?))).collect()
     }
@@ -311,7 +313,7 @@ impl StoredBundle {
     /// Returns the CSV; of several, the one with the last key.
     pub fn csv(&self, limits: &Limits) -> Option<Value> {
         let objects = self.objects(limits).into_iter().map(|(_, object)| object);
-        objects.rev().find(|object| object["kind"] == ResourceKind::CSV.kind)
+        objects.rev().find(|object| Identity::deserialize(object).is_ok_and(|it| it.kind == ResourceKind::CSV.kind))
     }
 
     /// Writes the bundle to a directory, which must not exist, in the usual bundle layout.
@@ -348,7 +350,8 @@ fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, Bundl
         Some((_, json)) => serde_json::from_str(&json)?,
         None => Value::Null,
     };
-    let value = |key: &str| match &file["annotations"][key] {
+    let given = file.get("annotations").unwrap_or(&Value::Null);
+    let value = |key: &str| match given.get(key).unwrap_or(&Value::Null) {
         Value::String(text) => Ok(text.clone()),
         Value::Null => Ok(String::new()),
         scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(scalar.to_string()),

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::request::{ObjectName, Requests, is_of_run, prepared, uid};
 use crate::run::names;
 use crate::run::planned::Planned;
-use crate::views::View;
+use crate::views::{View, described, with_metadata};
 use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The timeout of a rollback, independent of the run's deadline.
@@ -141,12 +141,12 @@ impl Ledger {
         created
     }
 
-    fn record_uid(&self, name: &ObjectName, uid: Option<&str>) {
+    fn record_uid(&self, name: &ObjectName, uid: Option<String>) {
         for entry in self.entries().iter_mut() {
             if let LedgerEntry::Created(made, known) = entry
                 && made == name
             {
-                *known = uid.map(str::to_owned);
+                known.clone_from(&uid);
             }
         }
     }
@@ -175,7 +175,7 @@ impl Ledger {
         before: Value,
     ) -> Result<(), Error> {
         let _sent = self.send()?;
-        let which = uid(&before).map(str::to_owned);
+        let which = uid(&before);
         self.entries().push(LedgerEntry::Changed(object.clone(), Box::new(before)));
         requests.delete(object, which.as_deref()).await.map(|_| ())
     }
@@ -209,12 +209,11 @@ impl Ledger {
         let done = |object: &ObjectName| requests.watcher.done(&format!("Rolled back: {object}"));
         match entry {
             LedgerEntry::Created(object, made) => {
-                let ours = |there: &Value| {
-                    is_of_run(there, &self.run) && made.as_deref().is_none_or(|made| uid(there) == Some(made))
-                };
+                let ours = |there: &Value| is_of_run(there, &self.run) && (made.is_none() || uid(there) == *made);
                 let Some(there) = requests.get(object).await?.filter(ours) else { return Ok(()) };
-                requests.delete(object, uid(&there)).await?;
-                requests.wait_until_gone(object, uid(&there)).await?;
+                let uid = uid(&there);
+                requests.delete(object, uid.as_deref()).await?;
+                requests.wait_until_gone(object, uid.as_deref()).await?;
                 done(object);
             }
             LedgerEntry::Planned(planned) => {
@@ -249,12 +248,10 @@ impl Ledger {
     }
 
     async fn recreate(&self, requests: &Requests<'_>, object: &ObjectName, before: &Value) -> Result<(), Error> {
-        let mut again = before.clone();
-        if let Some(metadata) = again["metadata"].as_object_mut() {
-            metadata.retain(|key, _| {
-                matches!(key.as_str(), "name" | "namespace" | "labels" | "annotations" | "ownerReferences")
-            });
-        }
+        let mut again = with_metadata(before.clone(), |metadata| {
+            let owner_references = metadata.owner_references.take();
+            *metadata = ObjectMeta { owner_references, ..described(metadata) };
+        });
         if let Some(again) = again.as_object_mut() {
             again.remove("status");
         }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::has_code;
 use crate::run::names::{FIELD_MANAGER, RUN_LABEL};
-use crate::views::{View, decode};
+use crate::views::{View, decode, label, metadata, with_metadata};
 use crate::watch::Watch;
 use crate::{Cluster, Error, ResourceKind, Watcher};
 
@@ -49,8 +49,7 @@ impl ObjectName {
 
     /// Returns the name of an object from its JSON.
     pub(crate) fn of(kind: ResourceKind, object: &Value) -> ObjectName {
-        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
-        ObjectName::new(kind, text("namespace"), text("name"))
+        ObjectName::named(kind, &metadata(object))
     }
 }
 
@@ -415,11 +414,11 @@ fn listing(kind: ResourceKind, namespace: &str) -> String {
 
 /// Returns whether a run created an object.
 pub(crate) fn is_of_run(object: &Value, run: &str) -> bool {
-    object["metadata"]["labels"][RUN_LABEL] == json!(run)
+    label(&metadata(object), RUN_LABEL) == Some(run)
 }
 
-pub(crate) fn uid(object: &Value) -> Option<&str> {
-    object["metadata"]["uid"].as_str()
+pub(crate) fn uid(object: &Value) -> Option<String> {
+    metadata(object).uid
 }
 
 fn value(object: DynamicObject) -> Value {
@@ -431,11 +430,11 @@ fn description(object: &Value) -> Result<DynamicObject, Error> {
 }
 
 /// Adds the label of the run and the owner reference to an object.
-pub(crate) fn prepared(mut object: Value, run: &str, owner: Option<&OwnerReference>) -> Value {
-    let metadata = &mut object["metadata"];
-    metadata["labels"][RUN_LABEL] = json!(run);
-    if let Some(owner) = owner {
-        metadata["ownerReferences"] = json!([owner]);
-    }
-    object
+pub(crate) fn prepared(object: Value, run: &str, owner: Option<&OwnerReference>) -> Value {
+    with_metadata(object, |metadata| {
+        metadata.labels.get_or_insert_default().insert(RUN_LABEL.to_owned(), run.to_owned());
+        if let Some(owner) = owner {
+            metadata.owner_references = Some(vec![owner.clone()]);
+        }
+    })
 }

@@ -50,7 +50,7 @@ pub(crate) trait View: DeserializeOwned {
 /// Returns the view of an object.
 pub(crate) fn decode<K: View>(object: Value) -> Result<K, Error> {
     K::deserialize(&object).map_err(|source| {
-        let metadata = ObjectMeta::deserialize(&object["metadata"]).unwrap_or_default();
+        let metadata = metadata(&object);
         let field = wrong_field(&object, &|part| K::deserialize(part).is_err()).trim_start_matches('.').to_owned();
         Error::Field { object: ObjectName::named(K::KIND, &metadata).to_string(), field, source }
     })
@@ -75,13 +75,28 @@ fn wrong_field(value: &Value, fails: &dyn Fn(Value) -> bool) -> String {
     step + &wrong_field(inner, &|part| fails(within(part)))
 }
 
-/// What identifies any object.
+/// The kind of any object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Identity {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    pub(crate) metadata: Named,
+}
+
+/// Returns the metadata of an object of any kind.
+pub(crate) fn metadata(object: &Value) -> ObjectMeta {
+    let metadata = object.get("metadata").map(ObjectMeta::deserialize);
+    metadata.and_then(Result::ok).unwrap_or_default()
+}
+
+/// Changes the metadata of an object of any kind.
+pub(crate) fn with_metadata(mut object: Value, change: impl FnOnce(&mut ObjectMeta)) -> Value {
+    let mut changed = metadata(&object);
+    change(&mut changed);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("metadata".to_owned(), json!(changed));
+    }
+    object
 }
 
 /// Returns a label of an object.

@@ -1,5 +1,18 @@
 //! The manifests of a controller deployment.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{
+    Affinity, Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
+    ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+    ResourceRequirements, SeccompProfile, SecretVolumeSource, SecurityContext, Service, ServiceAccount, ServicePort,
+    ServiceSpec, Volume, VolumeMount, WeightedPodAffinityTerm,
+};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use crate::ResourceKind;
@@ -40,56 +53,72 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the objects of a controller deployment, in creation order.
 pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
-    let labels = json!({"app.kubernetes.io/name": plan.name});
-    let metadata = |namespace: Option<&str>, suffix: &str| {
-        let mut metadata = json!({"name": format!("{}{suffix}", plan.name), "labels": labels});
-        if let Some(namespace) = namespace {
-            metadata["namespace"] = namespace.into();
+    let (own, watched) = (Some(&plan.namespace), plan.watched.as_ref());
+    let subjects = Some(vec![Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: plan.name.clone(),
+        namespace: own.cloned(),
+        api_group: None,
+    }]);
+    let role_ref =
+        |kind: &str, name: &str| RoleRef { api_group: RBAC.to_owned(), kind: kind.to_owned(), name: name.to_owned() };
+    let lease = format!("{}-lease", plan.name);
+    let (metadata, rules) = (plan.metadata(&plan.name, watched), Some(rules(plan)));
+    let mut objects = vec![json!(ServiceAccount { metadata: plan.metadata(&plan.name, own), ..Default::default() })];
+    objects.extend(match watched {
+        Some(_) => [
+            json!(Role { metadata: metadata.clone(), rules }),
+            json!(RoleBinding { metadata, role_ref: role_ref("Role", &plan.name), subjects: subjects.clone() }),
+        ],
+        None => {
+            let role_ref = role_ref("ClusterRole", &plan.name);
+            [
+                json!(ClusterRole { metadata: metadata.clone(), rules, aggregation_rule: None }),
+                json!(ClusterRoleBinding { metadata, role_ref, subjects: subjects.clone() }),
+            ]
         }
-        metadata
+    });
+    let leases = ResourceKind::LEASE;
+    let named = PolicyRule {
+        resource_names: Some(vec![plan.name.clone()]),
+        ..rule(leases.group, &[leases.plural], &["get", "update"])
     };
-    let own = Some(plan.namespace.as_str());
-    let watched = plan.watched.as_deref();
-    let version = format!("{RBAC}/v1");
-    let (role_kind, binding_kind) =
-        if watched.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
-    let subject = json!([{"kind": "ServiceAccount", "name": plan.name, "namespace": plan.namespace}]);
-    let role_ref = |kind: &str, name: String| json!({"apiGroup": RBAC, "kind": kind, "name": name});
-    let mut objects = vec![
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(own, "")}),
-        json!({"apiVersion": version, "kind": role_kind, "metadata": metadata(watched, ""), "rules": rules(plan)}),
-        json!({
-            "apiVersion": version, "kind": binding_kind, "metadata": metadata(watched, ""),
-            "roleRef": role_ref(role_kind, plan.name.clone()), "subjects": subject,
+    objects.extend([
+        json!(Role {
+            metadata: plan.metadata(&lease, own),
+            rules: Some(vec![rule(leases.group, &[leases.plural], &["create"]), named]),
         }),
-        json!({
-            "apiVersion": version, "kind": "Role", "metadata": metadata(own, "-lease"),
-            "rules": [
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-                {
-                    "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [plan.name],
-                    "verbs": ["get", "update"],
-                },
-            ],
-        }),
-        json!({
-            "apiVersion": version, "kind": "RoleBinding", "metadata": metadata(own, "-lease"),
-            "roleRef": role_ref("Role", format!("{}-lease", plan.name)), "subjects": subject,
-        }),
-    ];
+        json!(RoleBinding { metadata: plan.metadata(&lease, own), role_ref: role_ref("Role", &lease), subjects }),
+    ]);
     if let Some(catalogs) = &plan.cluster_catalogs {
-        let port = json!({"name": "catalogs", "port": catalogs.port(), "targetPort": "catalogs", "protocol": "TCP"});
-        objects.push(json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": metadata(own, ""),
-            "spec": {"selector": labels, "ports": [port]},
-        }));
+        let port = ServicePort {
+            name: Some("catalogs".to_owned()),
+            port: catalogs.port().into(),
+            target_port: Some(IntOrString::String("catalogs".to_owned())),
+            protocol: Some("TCP".to_owned()),
+            ..ServicePort::default()
+        };
+        let spec = ServiceSpec { selector: Some(plan.labels()), ports: Some(vec![port]), ..ServiceSpec::default() };
+        let metadata = plan.metadata(&plan.name, own);
+        objects.push(json!(Service { metadata, spec: Some(spec), ..Service::default() }));
     }
-    let mut deployment = deployment(plan, metadata(own, ""), &labels);
-    if let Some(catalogs) = &plan.cluster_catalogs {
-        serve(&mut deployment, catalogs);
-    }
-    objects.push(deployment);
+    objects.push(json!(deployment(plan)));
     objects
+}
+
+impl ManifestPlan {
+    fn labels(&self) -> BTreeMap<String, String> {
+        [("app.kubernetes.io/name".to_owned(), self.name.clone())].into()
+    }
+
+    fn metadata(&self, name: &str, namespace: Option<&String>) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: namespace.cloned(),
+            labels: Some(self.labels()),
+            ..ObjectMeta::default()
+        }
+    }
 }
 
 impl ServedCatalogs {
@@ -112,53 +141,83 @@ impl ServedCatalogs {
 }
 
 /// Returns a container port. The protocol is part of its key, and older API servers do not default it in server-side apply.
-fn container_port(name: &str, port: u16) -> Value {
-    json!({"name": name, "containerPort": port, "protocol": "TCP"})
+fn container_port(name: &str, port: u16) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: port.into(),
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }
 }
 
-/// Adds what serving ClusterCatalogs needs to a Deployment: a volume for images, a port and a certificate.
-fn serve(deployment: &mut Value, catalogs: &ServedCatalogs) {
-    let pod = &mut deployment["spec"]["template"]["spec"];
-    let mut volumes = vec![json!({"name": "images", "emptyDir": {}})];
-    let mut mounts = vec![json!({"name": "images", "mountPath": "/tmp"})];
-    if let Some(secret) = &catalogs.tls_secret {
-        volumes.push(json!({"name": "tls", "secret": {"secretName": secret}}));
-        mounts.push(json!({"name": "tls", "mountPath": CERTIFICATE, "readOnly": true}));
+fn requests(memory: &str) -> ResourceRequirements {
+    let requests =
+        [("cpu", "10m"), ("memory", memory)].map(|(name, size)| (name.to_owned(), Quantity(size.to_owned())));
+    ResourceRequirements { requests: Some(requests.into()), ..ResourceRequirements::default() }
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(words(&[group])),
+        resources: Some(words(resources)),
+        verbs: words(verbs),
+        ..PolicyRule::default()
     }
-    pod["volumes"] = volumes.into();
-    let container = &mut pod["containers"][0];
-    container["volumeMounts"] = mounts.into();
-    container["ports"] = json!([container_port("http", HTTP_PORT), container_port("catalogs", CATALOGS_PORT)]);
-    container["resources"] = json!({"requests": {"cpu": "10m", "memory": "128Mi"}});
+}
+
+/// Adds what serving ClusterCatalogs needs to a pod: a volume for images, a port and a certificate.
+fn serve(volumes: &mut Vec<Volume>, container: &mut Container, catalogs: &ServedCatalogs) {
+    let mount = |name: &str, path: &str, read_only: Option<bool>| VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only,
+        ..VolumeMount::default()
+    };
+    let images = Some(EmptyDirVolumeSource::default());
+    volumes.push(Volume { name: "images".to_owned(), empty_dir: images, ..Volume::default() });
+    let mut mounts = vec![mount("images", "/tmp", None)];
+    if let Some(secret) = &catalogs.tls_secret {
+        let secret = SecretVolumeSource { secret_name: Some(secret.clone()), ..SecretVolumeSource::default() };
+        volumes.push(Volume { name: "tls".to_owned(), secret: Some(secret), ..Volume::default() });
+        mounts.push(mount("tls", CERTIFICATE, Some(true)));
+    }
+    container.volume_mounts = Some(mounts);
+    container.ports.get_or_insert_default().push(container_port("catalogs", CATALOGS_PORT));
+    container.resources = Some(requests("128Mi"));
 }
 
 /// The permissions of the controller: exactly what it uses.
-fn rules(plan: &ManifestPlan) -> Value {
+fn rules(plan: &ManifestPlan) -> Vec<PolicyRule> {
     if plan.cluster_catalogs.is_some() {
         let group = ResourceKind::CLUSTER_CATALOG.group;
-        return json!([
-            {"apiGroups": [group], "resources": ["clustercatalogs"], "verbs": ["list", "watch", "patch"]},
-            {"apiGroups": [group], "resources": ["clustercatalogs/status"], "verbs": ["patch"]},
-        ]);
+        return vec![
+            rule(group, &["clustercatalogs"], &["list", "watch", "patch"]),
+            rule(group, &["clustercatalogs/status"], &["patch"]),
+        ];
     }
-    let watched = plan.watched.as_deref();
-    let mut namespaces = json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]});
-    if let Some(watched) = watched {
-        // The Role of a namespace can allow reading that namespace, whose labels state the pod security level.
-        namespaces["resourceNames"] = json!([watched]);
-    }
-    json!([
-        {"apiGroups": [ResourceKind::CATALOG_SOURCE.group], "resources": ["catalogsources"], "verbs": ["get", "list", "watch", "patch"]},
-        {"apiGroups": [ResourceKind::CATALOG_SOURCE.group], "resources": ["catalogsources/status"], "verbs": ["patch"]},
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "create", "patch", "delete"]},
-        {"apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
-        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "create", "patch", "delete"]},
-        namespaces,
-    ])
+    let group = ResourceKind::CATALOG_SOURCE.group;
+    let changed = ["get", "list", "watch", "create", "patch", "delete"];
+    vec![
+        rule(group, &["catalogsources"], &["get", "list", "watch", "patch"]),
+        rule(group, &["catalogsources/status"], &["patch"]),
+        rule("", &["pods"], &["list", "watch", "create", "patch", "delete"]),
+        rule("", &["services", "serviceaccounts"], &changed),
+        rule("networking.k8s.io", &["networkpolicies"], &["get", "create", "patch", "delete"]),
+        PolicyRule {
+            // The Role of a namespace can allow reading that namespace, whose labels state the pod security level.
+            resource_names: plan.watched.clone().map(|watched| vec![watched]),
+            ..rule("", &["namespaces"], &["get"])
+        },
+    ]
 }
 
-fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
-    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}});
+fn deployment(plan: &ManifestPlan) -> Deployment {
+    let probe = |path: &str| {
+        let port = IntOrString::String("http".to_owned());
+        let http_get = HTTPGetAction { path: Some(path.to_owned()), port, ..HTTPGetAction::default() };
+        Some(Probe { http_get: Some(http_get), ..Probe::default() })
+    };
     let mut arguments = vec![
         "controller".to_owned(),
         format!("--http=:{HTTP_PORT}"),
@@ -170,40 +229,68 @@ fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
     }
     arguments.extend(plan.cluster_catalogs.iter().flat_map(|catalogs| catalogs.arguments(plan)));
     arguments.extend(plan.arguments.iter().cloned());
-    json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata,
-        "spec": {
-            "replicas": plan.replicas,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "serviceAccountName": plan.name,
-                    "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
-                    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
-                        "weight": 100,
-                        "podAffinityTerm": {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"},
-                    }]}},
-                    "containers": [{
-                        "name": "controller",
-                        "image": plan.image,
-                        "command": ["/bin/opm"],
-                        "args": arguments,
-                        "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-                        "ports": [container_port("http", HTTP_PORT)],
-                        "livenessProbe": probe("/healthz"),
-                        "readinessProbe": probe("/readyz"),
-                        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
-                        "securityContext": {
-                            "allowPrivilegeEscalation": false,
-                            "readOnlyRootFilesystem": true,
-                            "capabilities": {"drop": ["ALL"]},
-                        },
-                    }],
-                },
-            },
+    let pod_name = ObjectFieldSelector { field_path: "metadata.name".to_owned(), api_version: None };
+    let mut container = Container {
+        name: "controller".to_owned(),
+        image: Some(plan.image.clone()),
+        command: Some(vec!["/bin/opm".to_owned()]),
+        args: Some(arguments),
+        env: Some(vec![EnvVar {
+            name: "POD_NAME".to_owned(),
+            value: None,
+            value_from: Some(EnvVarSource { field_ref: Some(pod_name), ..EnvVarSource::default() }),
+        }]),
+        ports: Some(vec![container_port("http", HTTP_PORT)]),
+        liveness_probe: probe("/healthz"),
+        readiness_probe: probe("/readyz"),
+        resources: Some(requests("32Mi")),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
+            ..SecurityContext::default()
+        }),
+        ..Container::default()
+    };
+    let mut volumes = Vec::new();
+    if let Some(catalogs) = &plan.cluster_catalogs {
+        serve(&mut volumes, &mut container, catalogs);
+    }
+    let selector = LabelSelector { match_labels: Some(plan.labels()), ..LabelSelector::default() };
+    let apart = WeightedPodAffinityTerm {
+        weight: 100,
+        pod_affinity_term: PodAffinityTerm {
+            label_selector: Some(selector.clone()),
+            topology_key: "kubernetes.io/hostname".to_owned(),
+            ..PodAffinityTerm::default()
         },
-    })
+    };
+    let pod = PodSpec {
+        service_account_name: Some(plan.name.clone()),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
+            ..PodSecurityContext::default()
+        }),
+        affinity: Some(Affinity {
+            pod_anti_affinity: Some(PodAntiAffinity {
+                preferred_during_scheduling_ignored_during_execution: Some(vec![apart]),
+                ..PodAntiAffinity::default()
+            }),
+            ..Affinity::default()
+        }),
+        containers: vec![container],
+        volumes: Some(volumes).filter(|volumes| !volumes.is_empty()),
+        ..PodSpec::default()
+    };
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: Some(plan.labels()), ..ObjectMeta::default() }),
+        spec: Some(pod),
+    };
+    let replicas = Some(i32::try_from(plan.replicas).unwrap_or(i32::MAX));
+    Deployment {
+        metadata: plan.metadata(&plan.name, Some(&plan.namespace)),
+        spec: Some(DeploymentSpec { replicas, selector, template, ..DeploymentSpec::default() }),
+        status: None,
+    }
 }

@@ -1,6 +1,17 @@
 //! The objects of a catalog.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, ExecAction, LocalObjectReference,
+    PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Service, ServiceAccount,
+    ServicePort, ServiceSpec, Volume, VolumeMount,
+};
+use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha224};
 
 use crate::catalog_source::{
@@ -61,58 +72,72 @@ impl ManagedCatalog<'_> {
         self.object.metadata.annotations.as_ref()?.get(name).map(String::as_str)
     }
 
-    fn metadata(&self, name: &str) -> Value {
-        json!({
-            "name": name,
-            "namespace": self.namespace(),
-            "labels": {MANAGED_LABEL: "true"},
-            "ownerReferences": [self.owner()],
-        })
+    fn metadata(&self, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.namespace().to_owned()),
+            labels: Some(labels([(MANAGED_LABEL, "true")])),
+            owner_references: Some(vec![self.owner()]),
+            ..ObjectMeta::default()
+        }
     }
 
-    fn owner(&self) -> Value {
-        json!({
-            "apiVersion": ResourceKind::CATALOG_SOURCE.api_version(),
-            "kind": ResourceKind::CATALOG_SOURCE.kind,
-            "name": self.name(),
-            "uid": self.object.metadata.uid,
-            "controller": true,
-            "blockOwnerDeletion": false,
-        })
+    fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: ResourceKind::CATALOG_SOURCE.api_version(),
+            kind: ResourceKind::CATALOG_SOURCE.kind.to_owned(),
+            name: self.name().to_owned(),
+            uid: self.object.metadata.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: Some(false),
+        }
     }
 
-    fn selector(&self) -> Value {
-        json!({SERVING_LABEL: self.name(), MANAGED_LABEL: "true"})
+    fn selector(&self) -> BTreeMap<String, String> {
+        labels([(SERVING_LABEL, self.name()), (MANAGED_LABEL, "true")])
     }
 
     /// Returns the companions of the pods, in creation order.
     pub(crate) fn companions(&self) -> Vec<(ResourceKind, Value)> {
-        let object = |kind: ResourceKind, metadata: Value, more: Value| {
-            let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});
-            if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
-                object.extend(more);
-            }
-            (kind, object)
+        let secrets = self.spec.secrets.iter().filter(|name| !name.is_empty());
+        let account = ServiceAccount {
+            metadata: self.metadata(self.name()),
+            image_pull_secrets: Some(secrets.map(|name| LocalObjectReference { name: name.clone() }).collect()),
+            ..ServiceAccount::default()
         };
-        let secrets: Vec<Value> =
-            self.spec.secrets.iter().filter(|name| !name.is_empty()).map(|name| json!({"name": name})).collect();
-        let service = json!({
-            "ports": [{"name": "grpc", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
-            "selector": self.selector(),
-            "type": "ClusterIP",
-        });
-        let mut service_metadata = self.metadata(&service_name(self.name()));
-        service_metadata["labels"][SERVICE_HASH] = hash(&service).into();
-        let policy = json!({
-            "podSelector": {"matchLabels": self.selector()},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"ports": [{"port": PORT, "protocol": "TCP"}]}],
-        });
-        let policy_name = format!("{}-grpc-server", self.name());
+        let spec = ServiceSpec {
+            ports: Some(vec![ServicePort {
+                name: Some("grpc".to_owned()),
+                port: PORT.into(),
+                target_port: Some(IntOrString::Int(PORT.into())),
+                protocol: Some("TCP".to_owned()),
+                ..ServicePort::default()
+            }]),
+            selector: Some(self.selector()),
+            type_: Some("ClusterIP".to_owned()),
+            ..ServiceSpec::default()
+        };
+        let mut metadata = self.metadata(&service_name(self.name()));
+        metadata.labels.get_or_insert_default().insert(SERVICE_HASH.to_owned(), hash(&json!(spec)));
+        let service = Service { metadata, spec: Some(spec), ..Service::default() };
+        let port = NetworkPolicyPort {
+            port: Some(IntOrString::Int(PORT.into())),
+            protocol: Some("TCP".to_owned()),
+            ..NetworkPolicyPort::default()
+        };
+        let policy = NetworkPolicy {
+            metadata: self.metadata(&format!("{}-grpc-server", self.name())),
+            spec: Some(NetworkPolicySpec {
+                pod_selector: Some(LabelSelector { match_labels: Some(self.selector()), ..LabelSelector::default() }),
+                policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+                ingress: Some(vec![NetworkPolicyIngressRule { ports: Some(vec![port]), from: None }]),
+                egress: None,
+            }),
+        };
         vec![
-            object(ResourceKind::SERVICE_ACCOUNT, self.metadata(self.name()), json!({"imagePullSecrets": secrets})),
-            object(ResourceKind::SERVICE, service_metadata, json!({"spec": service})),
-            object(ResourceKind::NETWORK_POLICY, self.metadata(&policy_name), json!({"spec": policy})),
+            (ResourceKind::SERVICE_ACCOUNT, json!(account)),
+            (ResourceKind::SERVICE, json!(service)),
+            (ResourceKind::NETWORK_POLICY, json!(policy)),
         ]
     }
 
@@ -120,87 +145,73 @@ impl ManagedCatalog<'_> {
     pub(crate) fn pod_spec(&self, images: &PodImages) -> Result<Value, Complaint> {
         let config = self.spec.pod_config();
         let extract = self.spec.extract_content();
-        let mut spec = json!({
-            "serviceAccountName": self.name(),
-            "nodeSelector": match &config.node_selector {
-                Some(selector) => json!(selector),
-                None => json!({"kubernetes.io/os": "linux"}),
-            },
-        });
         let priority = self.annotation(PRIORITY_CLASS).unwrap_or(&config.priority_class_name);
-        if !priority.is_empty() {
-            spec["priorityClassName"] = priority.into();
-        }
-        if !config.tolerations.is_empty() {
-            spec["tolerations"] = json!(config.tolerations);
-        }
-        if let Some(affinity) = &config.affinity {
-            spec["affinity"] = affinity.clone();
-        }
-        if self.restricted {
-            let mut context = json!({"seccompProfile": {"type": "RuntimeDefault"}});
-            if images.set_user {
-                context["runAsUser"] = USER.into();
-                context["runAsNonRoot"] = true.into();
-            }
-            spec["securityContext"] = context;
-        }
+        let mut spec = PodSpec {
+            service_account_name: Some(self.name().to_owned()),
+            node_selector: Some(
+                config.node_selector.clone().unwrap_or_else(|| labels([("kubernetes.io/os", "linux")])),
+            ),
+            priority_class_name: Some(priority.to_owned()).filter(|priority| !priority.is_empty()),
+            security_context: self.restricted.then(|| PodSecurityContext {
+                seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
+                run_as_user: images.set_user.then_some(USER),
+                run_as_non_root: images.set_user.then_some(true),
+                ..PodSecurityContext::default()
+            }),
+            ..PodSpec::default()
+        };
         let mut server = self.container("registry-server", &self.spec.image, extract.is_some());
-        self.set_server(&mut server, &config)?;
+        set_server(&mut server, &config)?;
         if let Some(extract) = extract {
             self.extract_from_image(&mut spec, &mut server, &extract, images);
         }
-        spec["containers"] = json!([server]);
-        Ok(spec)
+        spec.containers = vec![server];
+        Ok(with_scheduling(&spec, &config))
     }
 
-    fn container(&self, name: &str, image: &str, read_only: bool) -> Value {
-        let mut security = Map::new();
-        security.insert("readOnlyRootFilesystem".into(), read_only.into());
-        if self.restricted {
-            security.insert("allowPrivilegeEscalation".into(), false.into());
-            security.insert("capabilities".into(), json!({"drop": ["ALL"]}));
+    fn container(&self, name: &str, image: &str, read_only: bool) -> Container {
+        Container {
+            name: name.to_owned(),
+            image: Some(image.to_owned()),
+            image_pull_policy: Some(pull_policy(image)),
+            termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+            security_context: Some(SecurityContext {
+                read_only_root_filesystem: Some(read_only),
+                allow_privilege_escalation: self.restricted.then_some(false),
+                capabilities: self
+                    .restricted
+                    .then(|| Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Capabilities::default() }),
+                ..SecurityContext::default()
+            }),
+            ..Container::default()
         }
-        json!({
-            "name": name,
-            "image": image,
-            "imagePullPolicy": if image.contains('@') { "IfNotPresent" } else { "Always" },
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-            "securityContext": security,
-        })
-    }
-
-    fn set_server(&self, server: &mut Value, config: &PodConfig) -> Result<(), Complaint> {
-        let probe = |more: Value| {
-            let command = ["grpc_health_probe", &format!("-addr=:{PORT}"), "-rpc-timeout=5s"];
-            let mut probe = json!({"exec": {"command": command}, "timeoutSeconds": 5});
-            if let (Some(probe), Value::Object(more)) = (probe.as_object_mut(), more) {
-                probe.extend(more);
-            }
-            probe
-        };
-        server["ports"] = json!([{"name": "grpc", "containerPort": PORT, "protocol": "TCP"}]);
-        server["startupProbe"] = probe(json!({"failureThreshold": 10, "periodSeconds": 10}));
-        server["readinessProbe"] = probe(json!({"initialDelaySeconds": 5}));
-        server["livenessProbe"] = probe(json!({"initialDelaySeconds": 10}));
-        server["resources"] = json!({"requests": {"cpu": "10m", "memory": "50Mi"}});
-        if let Some(target) = &config.memory_target {
-            let bytes = quantity(target)
-                .ok_or_else(|| Complaint::invalid(format!("memoryTarget {target} is not a quantity of bytes")))?;
-            server["resources"]["requests"]["memory"] = binary(bytes).into();
-            server["env"] = json!([{"name": "GOMEMLIMIT", "value": format!("{}B", binary(bytes))}]);
-        }
-        Ok(())
     }
 
     /// Makes `opm` serve content extracted from the image, instead of the image serving itself.
-    fn extract_from_image(&self, spec: &mut Value, server: &mut Value, extract: &ExtractContent, images: &PodImages) {
-        let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
+    fn extract_from_image(
+        &self,
+        spec: &mut PodSpec,
+        server: &mut Container,
+        extract: &ExtractContent,
+        images: &PodImages,
+    ) {
+        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let mount = |name: &str, path: &str| VolumeMount {
+            name: name.to_owned(),
+            mount_path: path.to_owned(),
+            ..VolumeMount::default()
+        };
+        let volume = |name: &str| Volume {
+            name: name.to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource::default()),
+            ..Volume::default()
+        };
         let catalog = mount("catalog-content", "/extracted-catalog");
-        let mut utilities = self.container("extract-utilities", &images.util, true);
-        utilities["command"] = json!(["cp", "/bin/copy-content", "/utilities/copy-content"]);
-        utilities["volumeMounts"] = json!([mount("utilities", "/utilities")]);
-        let mut content = self.container("extract-content", &self.spec.image, true);
+        let utilities = Container {
+            command: words(&["cp", "/bin/copy-content", "/utilities/copy-content"]),
+            volume_mounts: Some(vec![mount("utilities", "/utilities")]),
+            ..self.container("extract-utilities", &images.util, true)
+        };
         let mut command = vec![
             "/utilities/copy-content".to_owned(),
             format!("--catalog.from={}", extract.catalog_dir),
@@ -208,25 +219,27 @@ impl ManagedCatalog<'_> {
         ];
         let mut arguments = vec!["serve", "/extracted-catalog/catalog"];
         let mut mounts = vec![catalog.clone()];
-        let mut volumes =
-            vec![json!({"name": "utilities", "emptyDir": {}}), json!({"name": "catalog-content", "emptyDir": {}})];
+        let mut volumes = vec![volume("utilities"), volume("catalog-content")];
         if extract.cache_dir.is_empty() {
             mounts.push(mount("tmpdir", "/tmp/"));
-            volumes.push(json!({"name": "tmpdir", "emptyDir": {}}));
+            volumes.push(volume("tmpdir"));
         } else {
             command.push(format!("--cache.from={}", extract.cache_dir));
             command.push("--cache.to=/extracted-catalog/cache".to_owned());
             arguments.push("--cache-dir=/extracted-catalog/cache");
         }
-        content["command"] = json!(command);
-        content["volumeMounts"] = json!([mount("utilities", "/utilities"), catalog]);
-        server["image"] = images.opm.as_str().into();
-        server["imagePullPolicy"] = if images.opm.contains('@') { "IfNotPresent" } else { "Always" }.into();
-        server["command"] = json!(["/bin/opm"]);
-        server["args"] = json!(arguments);
-        server["volumeMounts"] = json!(mounts);
-        spec["initContainers"] = json!([utilities, content]);
-        spec["volumes"] = json!(volumes);
+        let content = Container {
+            command: Some(command),
+            volume_mounts: Some(vec![mount("utilities", "/utilities"), catalog]),
+            ..self.container("extract-content", &self.spec.image, true)
+        };
+        server.image = Some(images.opm.clone());
+        server.image_pull_policy = Some(pull_policy(&images.opm));
+        server.command = words(&["/bin/opm"]);
+        server.args = words(&arguments);
+        server.volume_mounts = Some(mounts);
+        spec.init_containers = Some(vec![utilities, content]);
+        spec.volumes = Some(volumes);
     }
 
     /// Returns a serving pod or an update pod.
@@ -234,19 +247,80 @@ impl ManagedCatalog<'_> {
         let mut annotations = self.object.metadata.annotations.clone().unwrap_or_default();
         annotations.insert("cluster-autoscaler.kubernetes.io/safe-to-evict".into(), "true".into());
         let (serves, updates) = if serving { (self.name(), "") } else { ("", self.name()) };
+        let metadata = ObjectMeta {
+            generate_name: Some(format!("{}-", self.name())),
+            namespace: Some(self.namespace().to_owned()),
+            labels: Some(labels([
+                (SERVING_LABEL, serves),
+                (UPDATE_LABEL, updates),
+                (MANAGED_LABEL, "true"),
+                (POD_HASH, hash),
+            ])),
+            annotations: Some(annotations),
+            owner_references: Some(vec![self.owner()]),
+            ..ObjectMeta::default()
+        };
         json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "generateName": format!("{}-", self.name()),
-                "namespace": self.namespace(),
-                "labels": {SERVING_LABEL: serves, UPDATE_LABEL: updates, MANAGED_LABEL: "true", POD_HASH: hash},
-                "annotations": annotations,
-                "ownerReferences": [self.owner()],
-            },
+            "apiVersion": ResourceKind::POD.api_version(),
+            "kind": ResourceKind::POD.kind,
+            "metadata": metadata,
             "spec": spec,
         })
     }
+}
+
+fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+fn pull_policy(image: &str) -> String {
+    if image.contains('@') { "IfNotPresent" } else { "Always" }.to_owned()
+}
+
+/// Adds what the user asks of the scheduler, which passes through as it is.
+fn with_scheduling(spec: &PodSpec, config: &PodConfig) -> Value {
+    let mut spec = json!(spec);
+    if let Some(fields) = spec.as_object_mut() {
+        if !config.tolerations.is_empty() {
+            fields.insert("tolerations".to_owned(), json!(config.tolerations));
+        }
+        if let Some(affinity) = &config.affinity {
+            fields.insert("affinity".to_owned(), affinity.clone());
+        }
+    }
+    spec
+}
+
+/// Adds the port, the probes and the resources of a catalog server.
+fn set_server(server: &mut Container, config: &PodConfig) -> Result<(), Complaint> {
+    let probe = || {
+        let command = ["grpc_health_probe", &format!("-addr=:{PORT}"), "-rpc-timeout=5s"];
+        let command = Some(command.map(str::to_owned).into());
+        Probe { exec: Some(ExecAction { command }), timeout_seconds: Some(5), ..Probe::default() }
+    };
+    let mut requests = BTreeMap::from([("cpu", "10m".to_owned()), ("memory", "50Mi".to_owned())]);
+    server.ports = Some(vec![ContainerPort {
+        name: Some("grpc".to_owned()),
+        container_port: PORT.into(),
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }]);
+    server.startup_probe = Some(Probe { failure_threshold: Some(10), period_seconds: Some(10), ..probe() });
+    server.readiness_probe = Some(Probe { initial_delay_seconds: Some(5), ..probe() });
+    server.liveness_probe = Some(Probe { initial_delay_seconds: Some(10), ..probe() });
+    if let Some(target) = &config.memory_target {
+        let bytes = quantity(target)
+            .ok_or_else(|| Complaint::invalid(format!("memoryTarget {target} is not a quantity of bytes")))?;
+        requests.insert("memory", binary(bytes));
+        server.env = Some(vec![EnvVar {
+            name: "GOMEMLIMIT".to_owned(),
+            value: Some(format!("{}B", binary(bytes))),
+            value_from: None,
+        }]);
+    }
+    let requests = requests.into_iter().map(|(name, size)| (name.to_owned(), Quantity(size)));
+    server.resources = Some(ResourceRequirements { requests: Some(requests.collect()), ..Default::default() });
+    Ok(())
 }
 
 /// Returns a short hash of a value, in letters and digits.

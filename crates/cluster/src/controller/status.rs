@@ -2,12 +2,13 @@
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::reconcile::Work;
 use crate::catalog_source::Complaint;
 use crate::error::has_code;
-use crate::views::{CatalogSourceStatus, View};
+use crate::views::{CatalogSourceStatus, ConnectionState, Rest, View};
 use crate::{ClusterObject, Error, ResourceKind};
 
 /// The status to write.
@@ -19,25 +20,40 @@ pub(super) struct Report {
     pub(super) connection: Option<(String, &'static str)>,
 }
 
+/// The fields of a status to change: null removes one.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusPatch {
+    reason: Option<&'static str>,
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registry_service: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latest_image_registry_poll: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_state: Option<ConnectionState>,
+}
+
 /// Writes the status if it differs.
 pub(super) async fn report(object: &ClusterObject, said: Report, work: &Work<'_>) -> Result<(), Error> {
     let before = object.data.get("status").cloned().unwrap_or(Value::Null);
-    let mut status = json!({
-        "reason": said.complaint.as_ref().map(|complaint| complaint.reason),
-        "message": said.complaint.as_ref().map(|complaint| complaint.message.as_str()),
-    });
-    if let Some(service) = said.service {
-        status["registryService"] = service;
-    }
-    if let Some(polled) = said.polled {
-        status["latestImageRegistryPoll"] = second(polled).into();
-    }
+    let (reason, message) = said.complaint.map(|complaint| (complaint.reason, complaint.message)).unzip();
+    let mut status = StatusPatch {
+        reason,
+        message,
+        registry_service: said.service,
+        latest_image_registry_poll: said.polled.map(second),
+        connection_state: None,
+    };
     if let Some((address, state)) = said.connection {
         let old = CatalogSourceStatus::of(object)?.status.connection_state;
         let same = old.address == address && old.last_observed_state == state;
         let since = if same { old.last_connect } else { second(Timestamp::now()) };
-        status["connectionState"] = json!({"address": address, "lastObservedState": state, "lastConnect": since});
+        let state = state.to_owned();
+        status.connection_state =
+            Some(ConnectionState { address, last_observed_state: state, last_connect: since, rest: Rest::new() });
     }
+    let status = json!(status);
     if is_part_of(&status, &before) {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use super::objects::InstallerAccount;
 use super::offer::OlmFeatures;
 use super::upgrade::definitions;
 use crate::run::install_mode::{InstallMode, InstallModeError, ModeType};
-use crate::views::{ClusterRole, Identity, decode};
+use crate::views::{ClusterRole, Identity, decode, metadata};
 use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The result of a rehearsal.
@@ -103,19 +103,19 @@ impl Rehearsal<'_> {
 }
 
 impl Rehearsed {
-    fn identities(&self) -> impl Iterator<Item = Identity> {
-        self.objects.iter().filter_map(|object| Identity::deserialize(object).ok())
+    fn identities(&self) -> impl Iterator<Item = (Identity, &Value)> {
+        self.objects.iter().filter_map(|object| Some((Identity::deserialize(object).ok()?, object)))
     }
 
     /// Returns the names of the CRDs.
     pub(super) fn definitions(&self) -> Vec<String> {
-        let crds = self.identities().filter(|object| object.kind == ResourceKind::CRD.kind);
-        crds.map(|crd| crd.metadata.name).collect()
+        let crds = self.identities().filter(|(identity, _)| identity.kind == ResourceKind::CRD.kind);
+        crds.filter_map(|(_, crd)| metadata(crd).name).collect()
     }
 
     /// Returns the distinct kinds of the objects, with their `apiVersion`.
     pub(super) fn kinds(&self) -> Vec<(String, String)> {
-        let mut kinds: Vec<_> = self.identities().map(|object| (object.api_version, object.kind)).collect();
+        let mut kinds: Vec<_> = self.identities().map(|(identity, _)| (identity.api_version, identity.kind)).collect();
         kinds.sort();
         kinds.dedup();
         kinds

@@ -1,10 +1,15 @@
 //! The registry pod of a run.
 
-use serde_json::{Map, Value, json};
+use k8s_openapi::api::core::v1::{
+    Capabilities, EmptyDirVolumeSource, KeyToPath, LocalObjectReference, PodSecurityContext, SeccompProfile,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::names::{self, PORT};
 use crate::ResourceKind;
-use crate::views::PodView;
+use crate::views::{PodView, is_default};
 
 /// The name of the serving container.
 pub const CONTAINER: &str = "registry-grpc";
@@ -101,71 +106,160 @@ pub fn pod(
     content: &CatalogPodContent,
     settings: &PodSettings,
 ) -> Value {
-    let mut main = json!({
-        "name": CONTAINER,
-        "imagePullPolicy": settings.pull_policy,
-        "ports": [{"name": "grpc", "containerPort": PORT}],
-    });
-    let mut spec = Map::new();
-    let mut init = None;
+    let mut main = NewContainer {
+        name: CONTAINER,
+        image_pull_policy: settings.pull_policy.clone(),
+        ports: vec![NewPort { name: "grpc", container_port: PORT }],
+        security_context: container_security(settings),
+        ..NewContainer::default()
+    };
+    let shell = |script: String| vec!["sh".to_owned(), "-c".to_owned(), script];
+    let mut spec = NewPodSpec {
+        service_account_name: settings.service_account.clone(),
+        security_context: pod_security(settings),
+        ..NewPodSpec::default()
+    };
     match content {
         CatalogPodContent::ConfigMaps { image, program, decompression_image, parts } => {
             let root = names::catalog_root(catalog_source);
-            main["image"] = json!(image);
-            main["command"] = match program {
-                Some(program) => json!([program, "serve", root, "-p", PORT.to_string()]),
-                None => json!(["sh", "-c", format!("opm serve {root} -p {PORT}")]),
-            };
             let mounts = mounts(catalog_source, parts.len());
-            main["volumeMounts"] = json!(mounts.main);
-            init = Some(json!({
-                "name": INIT_CONTAINER,
-                "image": decompression_image,
-                "command": ["sh", "-c", unpack_script(&root)],
-                "volumeMounts": mounts.init,
-            }));
-            spec.insert("volumes".into(), json!(mounts.volumes));
+            main.image.clone_from(image);
+            main.command = match program {
+                Some(program) => {
+                    vec![program.clone(), "serve".to_owned(), root.clone(), "-p".to_owned(), PORT.to_string()]
+                }
+                None => shell(format!("opm serve {root} -p {PORT}")),
+            };
+            main.volume_mounts = mounts.main;
+            spec.init_containers.push(NewContainer {
+                name: INIT_CONTAINER,
+                image: decompression_image.clone(),
+                command: shell(unpack_script(&root)),
+                volume_mounts: mounts.init,
+                security_context: container_security(settings),
+                ..NewContainer::default()
+            });
+            spec.volumes = mounts.volumes;
         }
         CatalogPodContent::Database { image, path, skip_tls_verify, use_http } => {
-            main["image"] = json!(image);
+            main.image.clone_from(image);
             let certificate = !settings.ca_secret.is_empty();
-            let script = add_script(path, items, certificate, *skip_tls_verify, *use_http);
-            main["command"] = json!(["sh", "-c", script]);
-            main["workingDir"] = json!("/tmp");
-            let (volumes, mounts) = secrets(settings);
-            if !volumes.is_empty() {
-                main["volumeMounts"] = json!(mounts);
-                spec.insert("volumes".into(), json!(volumes));
-            }
+            main.command = shell(add_script(path, items, certificate, *skip_tls_verify, *use_http));
+            main.working_dir = "/tmp";
+            (spec.volumes, main.volume_mounts) = secrets(settings);
         }
         CatalogPodContent::Image(image) => {
-            main["image"] = json!(image);
-            if !settings.pull_secret.is_empty() {
-                spec.insert("imagePullSecrets".into(), json!([{"name": settings.pull_secret}]));
-            }
+            main.image.clone_from(image);
+            let secret = Some(&settings.pull_secret).filter(|secret| !secret.is_empty());
+            spec.image_pull_secrets =
+                secret.map(|name| LocalObjectReference { name: name.clone() }).into_iter().collect();
         }
     }
-    if !settings.service_account.is_empty() {
-        spec.insert("serviceAccountName".into(), json!(settings.service_account));
-    }
-    if let Some(context) = pod_security(settings) {
-        spec.insert("securityContext".into(), context);
-    }
-    for container in init.iter_mut().chain([&mut main]) {
-        if let Some(context) = container_security(settings) {
-            container["securityContext"] = context;
-        }
-    }
-    if let Some(init) = init {
-        spec.insert("initContainers".into(), json!([init]));
-    }
-    spec.insert("containers".into(), json!([main]));
+    spec.containers.push(main);
+    let metadata =
+        ObjectMeta { name: Some(name.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() };
     json!({
         "apiVersion": ResourceKind::POD.api_version(),
         "kind": ResourceKind::POD.kind,
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": metadata,
         "spec": spec,
     })
+}
+
+/// A pod to create. Fields are printed in the order in which people write them.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewPodSpec {
+    #[serde(skip_serializing_if = "is_default")]
+    volumes: Vec<NewVolume>,
+    #[serde(skip_serializing_if = "is_default")]
+    image_pull_secrets: Vec<LocalObjectReference>,
+    #[serde(skip_serializing_if = "is_default")]
+    service_account_name: String,
+    #[serde(skip_serializing_if = "is_default")]
+    security_context: PodSecurityContext,
+    #[serde(skip_serializing_if = "is_default")]
+    init_containers: Vec<NewContainer>,
+    containers: Vec<NewContainer>,
+}
+
+#[derive(Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewContainer {
+    name: &'static str,
+    #[serde(skip_serializing_if = "is_default")]
+    image_pull_policy: String,
+    #[serde(skip_serializing_if = "is_default")]
+    ports: Vec<NewPort>,
+    image: String,
+    #[serde(skip_serializing_if = "is_default")]
+    command: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    working_dir: &'static str,
+    #[serde(skip_serializing_if = "is_default")]
+    volume_mounts: Vec<NewMount>,
+    #[serde(skip_serializing_if = "is_default")]
+    security_context: Option<NewSecurityContext>,
+}
+
+#[derive(PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewPort {
+    name: &'static str,
+    container_port: u16,
+}
+
+#[derive(Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewMount {
+    name: String,
+    mount_path: String,
+    #[serde(skip_serializing_if = "is_default")]
+    sub_path: String,
+    #[serde(skip_serializing_if = "is_default")]
+    read_only: bool,
+}
+
+#[derive(Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewVolume {
+    name: String,
+    #[serde(skip_serializing_if = "is_default")]
+    config_map: Option<NewConfigMap>,
+    #[serde(skip_serializing_if = "is_default")]
+    secret: Option<NewSecret>,
+    #[serde(skip_serializing_if = "is_default")]
+    empty_dir: Option<EmptyDirVolumeSource>,
+}
+
+#[derive(PartialEq, Serialize)]
+struct NewConfigMap {
+    name: String,
+    items: Vec<KeyToPath>,
+}
+
+#[derive(PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewSecret {
+    secret_name: String,
+    optional: bool,
+    items: Vec<NewItem>,
+}
+
+#[derive(PartialEq, Serialize)]
+struct NewItem {
+    key: &'static str,
+    path: &'static str,
+    mode: i32,
+}
+
+#[derive(PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewSecurityContext {
+    privileged: bool,
+    read_only_root_filesystem: bool,
+    allow_privilege_escalation: bool,
+    capabilities: Capabilities,
 }
 
 /// Returns what to do if the program of a registry pod does not start.
@@ -180,9 +274,9 @@ pub(crate) fn advice(pod: &PodView) -> Option<&'static str> {
 }
 
 struct Mounts {
-    volumes: Vec<Value>,
-    init: Vec<Value>,
-    main: Vec<Value>,
+    volumes: Vec<NewVolume>,
+    init: Vec<NewMount>,
+    main: Vec<NewMount>,
 }
 
 fn mounts(catalog_source: &str, count: usize) -> Mounts {
@@ -194,12 +288,21 @@ fn mounts(catalog_source: &str, count: usize) -> Mounts {
         let volume = |end: &str| names::dns(names::trim63(&format!("{map}{end}")));
         let (packed, unpacked) = (volume("-volume"), volume("-unzip"));
         let path = format!("{map}/{KEY}.yaml.gz");
-        mounts.volumes.push(json!({"name": packed, "configMap": {"name": map, "items": [{"key": KEY, "path": path}]}}));
-        mounts.volumes.push(json!({"name": unpacked, "emptyDir": {}}));
-        mounts.init.push(json!({"name": packed, "mountPath": format!("/compressed{root}/{map}"), "subPath": map}));
-        let open = json!({"name": unpacked, "mountPath": format!("{root}/{map}"), "subPath": map});
+        let mount = |name: &str, mount_path: String| NewMount {
+            name: name.to_owned(),
+            mount_path,
+            sub_path: map.clone(),
+            read_only: false,
+        };
+        mounts.init.push(mount(&packed, format!("/compressed{root}/{map}")));
+        let open = mount(&unpacked, format!("{root}/{map}"));
         mounts.init.push(open.clone());
         mounts.main.push(open);
+        let items = vec![KeyToPath { key: KEY.to_owned(), path, mode: None }];
+        let config_map = Some(NewConfigMap { name: map, items });
+        mounts.volumes.push(NewVolume { name: packed, config_map, ..NewVolume::default() });
+        let empty_dir = Some(EmptyDirVolumeSource::default());
+        mounts.volumes.push(NewVolume { name: unpacked, empty_dir, ..NewVolume::default() });
     }
     mounts
 }
@@ -249,42 +352,40 @@ fn quoted(word: &str) -> String {
 }
 
 /// Returns the secret volumes and mounts of a pod that pulls bundles.
-fn secrets(settings: &PodSettings) -> (Vec<Value>, Vec<Value>) {
+fn secrets(settings: &PodSettings) -> (Vec<NewVolume>, Vec<NewMount>) {
     let wanted = [
         (&settings.pull_secret, ".dockerconfigjson", ".docker/config.json", "/root"),
         (&settings.ca_secret, "cert.pem", "cert.pem", "/certs"),
     ];
-    let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
-    for (name, key, path, place) in wanted.into_iter().filter(|(name, ..)| !name.is_empty()) {
-        let items = json!([{"key": key, "path": path, "mode": 0o400}]);
-        volumes.push(json!({"name": name, "secret": {"secretName": name, "optional": false, "items": items}}));
-        mounts.push(json!({"name": name, "mountPath": place, "readOnly": true}));
-    }
-    (volumes, mounts)
+    let wanted = wanted.into_iter().filter(|(name, ..)| !name.is_empty());
+    let volume = |(name, key, path, place): (&String, _, _, &str)| {
+        let secret =
+            NewSecret { secret_name: name.clone(), optional: false, items: vec![NewItem { key, path, mode: 0o400 }] };
+        (
+            NewVolume { name: name.clone(), secret: Some(secret), ..NewVolume::default() },
+            NewMount { name: name.clone(), mount_path: place.to_owned(), read_only: true, ..NewMount::default() },
+        )
+    };
+    wanted.map(volume).unzip()
 }
 
-fn pod_security(settings: &PodSettings) -> Option<Value> {
-    let mut context = Map::new();
-    if settings.non_root || settings.user.is_some() {
-        context.insert("runAsNonRoot".into(), json!(true));
+fn pod_security(settings: &PodSettings) -> PodSecurityContext {
+    let restricted = settings.security == Security::Restricted;
+    PodSecurityContext {
+        run_as_non_root: (settings.non_root || settings.user.is_some()).then_some(true),
+        run_as_user: settings.user.map(i64::from),
+        seccomp_profile: restricted
+            .then(|| SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
+        ..PodSecurityContext::default()
     }
-    if let Some(user) = settings.user {
-        context.insert("runAsUser".into(), json!(user));
-    }
-    if settings.security == Security::Restricted {
-        context.insert("seccompProfile".into(), json!({"type": "RuntimeDefault"}));
-    }
-    (!context.is_empty()).then_some(Value::Object(context))
 }
 
-fn container_security(settings: &PodSettings) -> Option<Value> {
-    (settings.security == Security::Restricted).then(|| {
-        json!({
-            "privileged": false,
-            "readOnlyRootFilesystem": false,
-            "allowPrivilegeEscalation": false,
-            "capabilities": {"drop": ["ALL"]},
-        })
+fn container_security(settings: &PodSettings) -> Option<NewSecurityContext> {
+    (settings.security == Security::Restricted).then(|| NewSecurityContext {
+        privileged: false,
+        read_only_root_filesystem: false,
+        allow_privilege_escalation: false,
+        capabilities: Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Capabilities::default() },
     })
 }
 

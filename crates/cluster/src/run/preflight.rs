@@ -1,6 +1,8 @@
 //! Checks before anything is created.
 
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::ListParams;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::install_mode::Targets;
@@ -76,17 +78,20 @@ pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<
 
 /// Checks a permission; if the check itself fails, the permission is assumed.
 async fn is_allowed(requests: &Requests<'_>, namespace: &str, verb: &str, kind: ResourceKind) -> Result<bool, Error> {
-    let review = json!({
-        "apiVersion": ACCESS_REVIEW.api_version(),
-        "kind": ACCESS_REVIEW.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": {
-            "namespace": if kind.namespaced { namespace } else { "" },
-            "verb": verb, "group": kind.group, "resource": kind.plural,
-        }},
-    });
-    match requests.create(ACCESS_REVIEW, &review, "").await {
-        Ok(answer) => Ok(answer["status"]["allowed"].as_bool().unwrap_or(true)),
+    let asked = ResourceAttributes {
+        namespace: Some(if kind.namespaced { namespace } else { "" }.to_owned()),
+        verb: Some(verb.to_owned()),
+        group: Some(kind.group.to_owned()),
+        resource: Some(kind.plural.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(asked), non_resource_attributes: None };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    match requests.create(ACCESS_REVIEW, &json!(review), "").await {
+        Ok(answer) => {
+            let answer = SelfSubjectAccessReview::deserialize(answer).unwrap_or_default();
+            Ok(answer.status.is_none_or(|status| status.allowed))
+        }
         Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(_)) => Ok(true),
         Err(error) => Err(error),
     }
