@@ -194,11 +194,14 @@ impl Drop for TempFolder {
 /// Moves a directory that this program wrote to `target`, which must be empty or absent.
 ///
 /// A mount point cannot be replaced, so its content is: copied to a temporary directory inside it, then renamed entry
-/// by entry.
+/// by entry. A link stays: the directory that it points to is the target.
 ///
 /// # Errors
 /// Fails when the directory cannot be moved; `target` is then as it was.
 pub fn move_folder(folder: &Path, target: &Path) -> io::Result<()> {
+    if target.is_symlink() {
+        return move_folder(folder, &target.canonicalize()?);
+    }
     match fs::rename(folder, target) {
         Err(error) if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices) => {
             fill(folder, target)
@@ -253,14 +256,29 @@ pub fn rename_new(file: PathBuf, destination: &Path) -> io::Result<()> {
 /// # Errors
 /// Fails when the file cannot be written.
 pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_file_with(path, ".opm-", 0o644, |file| file.write_all(content))
+}
+
+/// Writes a file like [`write_file`], in pieces. The name of the temporary file begins with `prefix`; `mode` is that of
+/// a new file.
+///
+/// # Errors
+/// Fails when `write` fails, or the file cannot be written.
+pub fn write_file_with(
+    path: &Path,
+    prefix: &str,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let target = match path.canonicalize() {
         Ok(target) if target.is_file() => target,
         Err(_) if path.symlink_metadata().is_err() => path.to_owned(),
-        _ => return fs::write(path, content),
+        _ => return write(&mut File::create(path)?),
     };
-    let mode = target.metadata().map_or(umasked(0o644), |about| about.permissions().mode() & 0o777);
-    let mut file = TempFile::beside(&target, ".opm-")?;
-    file.file().write_all(content)?;
+    let mode = target.metadata().map_or(umasked(mode), |about| about.permissions().mode() & 0o777);
+    let mut file = TempFile::beside(&target, prefix)?;
+    write(file.file())?;
+    file.file().sync_all()?;
     file.finish(&target, mode)?;
     Ok(())
 }
@@ -323,6 +341,18 @@ mod tests {
         }
         assert_eq!(mode(&file), 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_link_to_a_directory_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, empty, link) = (dir.path().join("new"), dir.path().join("empty"), dir.path().join("link"));
+        fs::create_dir(&new).unwrap();
+        fs::write(new.join("file"), "content").unwrap();
+        fs::create_dir(&empty).unwrap();
+        std::os::unix::fs::symlink("empty", &link).unwrap();
+        move_folder(&new, &link).unwrap();
+        assert!(link.is_symlink() && empty.join("file").is_file() && !new.exists());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use fbc::scratch::{TempFile, TempFolder, umasked};
+use fbc::scratch::{TempFolder, write_file_with};
 use serde::{Deserialize, Serialize};
 
 use crate::StoredBlob;
@@ -249,7 +249,7 @@ pub(crate) fn save_layout(store: &Store, images: &[(&ImageGraph, Option<&str>)],
         index.manifests.extend(top);
     }
     let index = serde_json::to_vec(&index).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
-    let write = |writer: &mut TarWriter| {
+    let write = |writer: &mut TarWriter<'_>| {
         writer.bytes("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         writer.bytes("index.json", &index)?;
         let mut files: BTreeMap<String, Descriptor> = BTreeMap::new();
@@ -297,7 +297,7 @@ pub(crate) fn save_docker(store: &Store, graph: &ImageGraph, path: &Path, name: 
         layers: layers.iter().map(|layer| format!("{}.tar", layer.digest().hex())).collect(),
     };
     let list = serde_json::to_vec(&[&saved]).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
-    let write = |writer: &mut TarWriter| {
+    let write = |writer: &mut TarWriter<'_>| {
         let mut written: Vec<&StoredBlob> = Vec::new();
         for layer in &layers {
             if !written.contains(&layer) {
@@ -318,23 +318,21 @@ fn required_blob(store: &Store, blob: &Descriptor) -> io::Result<StoredBlob> {
 }
 
 /// Writes an archive to a temporary file and renames it into place.
-fn write_archive(path: &Path, write: impl FnOnce(&mut TarWriter) -> io::Result<()>) -> Result<(), Error> {
-    let outcome = (|| {
-        let mut scratch = TempFile::beside(path, PREFIX)?;
-        let mut writer = TarWriter { out: BufWriter::with_capacity(256 << 10, scratch.file().try_clone()?) };
+fn write_archive(path: &Path, write: impl FnOnce(&mut TarWriter<'_>) -> io::Result<()>) -> Result<(), Error> {
+    let whole = |file: &mut File| {
+        let mut writer = TarWriter { out: BufWriter::with_capacity(256 << 10, file) };
         write(&mut writer)?;
-        writer.finish()?;
-        scratch.finish(path, umasked(0o666)).map(|_| ())
-    })();
-    outcome.map_err(|error| Error::file(path.display(), &error))
+        writer.finish()
+    };
+    write_file_with(path, PREFIX, 0o666, whole).map_err(|error| Error::file(path.display(), &error))
 }
 
 /// Writes regular files deterministically: the same content gives the same bytes.
-struct TarWriter {
-    out: BufWriter<File>,
+struct TarWriter<'a> {
+    out: BufWriter<&'a mut File>,
 }
 
-impl TarWriter {
+impl TarWriter<'_> {
     fn header(&mut self, name: &str, size: u64) -> io::Result<()> {
         if name.len() > tar::LONGEST_NAME {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name is too long"));
@@ -360,6 +358,27 @@ impl TarWriter {
 
     fn finish(mut self) -> io::Result<()> {
         self.out.write_all(&tar::END)?;
-        self.out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_link_to_an_archive_stays_and_a_failure_leaves_the_old_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file.tar"), directory.path().join("link.tar"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink("file.tar", &link).unwrap();
+        write_archive(&link, |_| Err(io::ErrorKind::Other.into())).unwrap_err();
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+        write_archive(&link, |writer| writer.bytes("name", b"content")).unwrap();
+        assert!(link.is_symlink());
+        assert!(fs::read(&file).unwrap().starts_with(b"name"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 }
