@@ -8,6 +8,7 @@
 
 mod access;
 mod against;
+mod all_catalogs;
 mod apply;
 mod bundle_map;
 mod catalog;
@@ -29,6 +30,7 @@ mod words;
 
 pub use access::{Access, Cluster, ClusterObject};
 pub use against::{DryRunResult, compare_with_cluster};
+pub use all_catalogs::{CatalogTemplate, CatalogTemplateError, ListedCatalog, OfKind, list_all_catalogs};
 pub use bundle_map::{
     BundleMapError, BundleMapPlan, DecompressError, StoredBundle, WrittenBundle, read_bundle, write_bundle,
 };

@@ -7,7 +7,7 @@ use crate::documents::{EndOfDocuments, Splitter};
 use crate::files;
 use crate::json::JsonPath;
 use crate::limits::MAX_DEPTH;
-use crate::problem::{FileId, Place, Spot};
+use crate::problem::{FileId, Place, Problem, Spot};
 use crate::spans::Spans;
 
 /// A position with its line.
@@ -175,6 +175,48 @@ fn forward(bytes: &[u8], limit: usize, at: usize, count: usize) -> usize {
     let is_start = |b: &u8| *b & 0b1100_0000 != 0b1000_0000;
     let starts = bytes[at..limit].iter().enumerate().filter(|(_, b)| is_start(b));
     starts.map(|(offset, _)| at + offset).nth(count).unwrap_or(limit)
+}
+
+/// A problem with its position resolved.
+pub struct LocatedProblem<'a> {
+    /// The problem.
+    pub problem: &'a Problem,
+    /// The path of the file, as the user can open it.
+    pub path: Option<String>,
+    /// Its line and column.
+    pub located: Option<Located>,
+    /// The path and the line of the first of two duplicates.
+    pub first: Option<(String, usize)>,
+}
+
+impl LocatedProblem<'_> {
+    /// Returns the fix.
+    pub fn help(&self) -> Option<String> {
+        let first = self.first.as_ref().map(|(path, line)| format!("; the first is at {path}:{line}"));
+        self.problem.help.as_ref().map(|help| format!("{help}{}", first.unwrap_or_default()))
+    }
+
+    /// Returns the paths, to show them differently.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.path.iter_mut().chain(self.first.as_mut().map(|(path, _)| path))
+    }
+}
+
+/// Resolves the positions of problems.
+pub fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem>) -> Vec<LocatedProblem<'a>> {
+    let mut locator = Locator::new(fbc);
+    // Each locator is queried in order of position, which is fast.
+    let mut earlier = Locator::new(fbc);
+    problems
+        .into_iter()
+        .map(|problem| {
+            let place = problem.place.as_ref();
+            let path_of = |place: &Place| fbc.full_path_of(place.file).map(|path| path.display().to_string());
+            let located = place.filter(|place| place.spot != Spot::File).and_then(|place| locator.locate(place));
+            let first = problem.first.as_ref().and_then(|at| Some((path_of(at)?, earlier.locate(at)?.line)));
+            LocatedProblem { problem, path: place.and_then(path_of), located, first }
+        })
+        .collect()
 }
 
 #[cfg(test)]

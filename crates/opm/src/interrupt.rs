@@ -48,16 +48,6 @@ impl Unfinished {
         self.0.path()
     }
 
-    /// Runs work without interruption: a signal takes effect afterwards.
-    pub(crate) fn uninterrupted<T>(&self, work: impl FnOnce() -> T) -> T {
-        fbc::scratch::uninterrupted(work)
-    }
-
-    /// Gives the directory the mode of new directories, before it is renamed.
-    pub(crate) fn open_to_others(&self) -> io::Result<()> {
-        self.0.open_to_others()
-    }
-
     /// Renames the directory to `target` and keeps it.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
         self.0.finish(target)

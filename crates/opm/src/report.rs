@@ -3,51 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use fbc::locate::{Located, Locator};
+pub(crate) use fbc::locate::{LocatedProblem, find};
 use fbc::version::Version;
-use fbc::{Fbc, Place, Problem, ProblemSeverity, ProblemStage, Spot};
+use fbc::{Problem, ProblemSeverity, ProblemStage};
 
 use crate::printer::{Printer, Style};
-
-/// A problem with its position resolved.
-pub(crate) struct LocatedProblem<'a> {
-    pub(crate) problem: &'a Problem,
-    /// The path of the file, as the user can open it.
-    pub(crate) path: Option<String>,
-    pub(crate) located: Option<Located>,
-    /// The path and the line of the first of two duplicates.
-    pub(crate) first: Option<(String, usize)>,
-}
-
-impl LocatedProblem<'_> {
-    /// Returns the fix.
-    pub(crate) fn help(&self) -> Option<String> {
-        let first = self.first.as_ref().map(|(path, line)| format!("; the first is at {path}:{line}"));
-        self.problem.help.as_ref().map(|help| format!("{help}{}", first.unwrap_or_default()))
-    }
-
-    /// Returns the paths, to show them differently.
-    pub(crate) fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        self.path.iter_mut().chain(self.first.as_mut().map(|(path, _)| path))
-    }
-}
-
-/// Resolves the positions of problems.
-pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem>) -> Vec<LocatedProblem<'a>> {
-    let mut locator = Locator::new(fbc);
-    // Each locator is queried in order of position, which is fast.
-    let mut earlier = Locator::new(fbc);
-    problems
-        .into_iter()
-        .map(|problem| {
-            let place = problem.place.as_ref();
-            let path_of = |place: &Place| fbc.full_path_of(place.file).map(|path| path.display().to_string());
-            let located = place.filter(|place| place.spot != Spot::File).and_then(|place| locator.locate(place));
-            let first = problem.first.as_ref().and_then(|at| Some((path_of(at)?, earlier.locate(at)?.line)));
-            LocatedProblem { problem, path: place.and_then(path_of), located, first }
-        })
-        .collect()
-}
 
 /// The maximum number of problems shown per rule. More of them usually share one cause; the machine-readable formats
 /// contain all of them.

@@ -101,6 +101,18 @@ pub enum NamespaceError {
     /// Several namespaces have some.
     #[error("several namespaces have Subscriptions or ClusterServiceVersions, choose one of {}", .0.join(", "))]
     Several(Vec<String>),
+    /// A Subscription uses a catalog that is not given.
+    #[error(
+        "Subscription {subscription} uses catalog {catalog:?}, but the given catalogs are named {}\nhelp: add the catalog \
+         with its name: {catalog}=SOURCE",
+        known.join(", ")
+    )]
+    UnknownCatalog {
+        subscription: String,
+        catalog: String,
+        /// The names of the given catalogs.
+        known: Vec<String>,
+    },
 }
 
 impl Fault for RequestError {
@@ -116,7 +128,9 @@ impl Fault for NamespaceError {
     fn class(&self) -> Class {
         match self {
             NamespaceError::NoKind | NamespaceError::Empty => Class::Refused,
-            NamespaceError::NoNamespace { .. } | NamespaceError::Several(_) => Class::Usage,
+            NamespaceError::NoNamespace { .. } | NamespaceError::Several(_) | NamespaceError::UnknownCatalog { .. } => {
+                Class::Usage
+            }
         }
     }
 }

@@ -6,7 +6,8 @@ use fbc::json::{Raw, Text};
 use fbc::version::Version;
 
 use crate::error::NamespaceError;
-use crate::input::{CandidateBundle, ClusterNamespace, NamespaceSubscription};
+use crate::input::{CandidateBundle, CatalogInput, ClusterNamespace, NamespaceSubscription};
+use crate::request;
 
 /// The Subscriptions, CSVs and catalog priorities of a cluster.
 #[derive(Debug, Default)]
@@ -110,6 +111,64 @@ impl Objects {
         }
         Ok((name.to_owned(), ClusterNamespace { installed, subscriptions }))
     }
+
+    /// Returns the name and the content of one namespace of a cluster that has the given catalogs, which get the names
+    /// and priorities of the cluster's.
+    ///
+    /// A Subscription names its installed CSV even if the objects lack the CSV itself; its bundle then comes from the
+    /// catalogs, as the notes say.
+    ///
+    /// # Errors
+    /// Fails like [`Objects::namespace`], and when a Subscription uses none of the catalogs.
+    pub fn with_catalogs(
+        &self,
+        wanted: Option<&str>,
+        catalogs: &mut [CatalogInput],
+    ) -> Result<(String, ClusterNamespace, Vec<MissingCsv>), NamespaceError> {
+        let (namespace, mut state) = self.namespace(wanted)?;
+        // A single catalog takes the name that the first Subscription uses.
+        if let ([only], Some(first)) = (&mut *catalogs, state.subscriptions.first()) {
+            only.name.clone_from(&first.source.0);
+        }
+        for wish in &state.subscriptions {
+            match catalogs.iter_mut().find(|catalog| catalog.name == wish.source.0) {
+                Some(catalog) => catalog.namespace.clone_from(&wish.source.1),
+                None => {
+                    return Err(NamespaceError::UnknownCatalog {
+                        subscription: wish.name.clone(),
+                        catalog: wish.source.0.clone(),
+                        known: catalogs.iter().map(|catalog| catalog.name.clone()).collect(),
+                    });
+                }
+            }
+        }
+        for ((name, namespace), priority) in &self.priorities {
+            if let Some(catalog) = catalogs.iter_mut().find(|it| it.name == *name && it.namespace == *namespace) {
+                catalog.priority = *priority;
+            }
+        }
+        let mut missing = Vec::new();
+        for wish in &state.subscriptions {
+            let Some(name) = &wish.installed else { continue };
+            if state.installed.iter().any(|csv| csv.name == *name) {
+                continue;
+            }
+            let mut bundles = catalogs.iter().flat_map(|catalog| &catalog.bundles);
+            let known = bundles.find(|bundle| bundle.name == *name && bundle.package == wish.package);
+            missing.push(MissingCsv { name: name.clone(), in_catalog: known.is_some() });
+            state.installed.push(known.cloned().unwrap_or_else(|| request::unknown(name, &wish.package, None)));
+        }
+        Ok((namespace, state, missing))
+    }
+}
+
+/// An installed CSV that is not among the objects of its namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingCsv {
+    /// Its name.
+    pub name: String,
+    /// Whether a catalog has its bundle.
+    pub in_catalog: bool,
 }
 
 fn text(object: Raw<'_>, path: &[&str]) -> String {

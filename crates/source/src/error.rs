@@ -1,5 +1,6 @@
 //! Why a source cannot be used.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +18,12 @@ use crate::template::TemplateReferenceError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
+    /// New files would replace others.
+    #[error(
+        "opm does not overwrite existing files:\n  {}",
+        .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n  ")
+    )]
+    Exist(Vec<PathBuf>),
     /// The name is empty.
     #[error("the name is empty")]
     EmptyName,
@@ -306,6 +313,13 @@ impl Fault for SourceError {
             SourceError::Io(_) | SourceError::Tool(_) => Class::World,
             error if error.is_transient() => Class::World,
             _ => Class::Refused,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        match self {
+            SourceError::Exist(_) => Some("remove them, or choose another directory".into()),
+            _ => None,
         }
     }
 }

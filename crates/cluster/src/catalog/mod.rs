@@ -152,7 +152,8 @@ pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<Ca
     let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let which = ListParams::default();
     let found = requests.retry("catalogs", |_| catalogs.list(&which)).await?;
-    let all = found.items.iter().map(|object| Ok(CatalogState::of(CatalogSource::of(object)?, &[])));
+    let listed = |catalog| CatalogState { pods: None, ..CatalogState::of(catalog, &[]) };
+    let all = found.items.iter().map(|object| CatalogSource::of(object).map(listed));
     let mut all = all.collect::<Result<Vec<_>, Error>>()?;
     all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(all)

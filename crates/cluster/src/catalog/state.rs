@@ -48,8 +48,9 @@ pub struct CatalogState {
     /// The message in its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Its pods, by name.
-    pub pods: Vec<PodState>,
+    /// Its pods, by name; lists do not read them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<Vec<PodState>>,
     /// The packages of the catalog, if the package server is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<Vec<String>>,
@@ -97,14 +98,19 @@ impl CatalogState {
             source_type: spec.source_type,
             priority: spec.priority,
             image: spec.image,
-            pods,
+            pods: Some(pods),
         }
+    }
+
+    /// Returns its pods, as far as they were read.
+    pub fn pods(&self) -> &[PodState] {
+        self.pods.as_deref().unwrap_or_default()
     }
 
     /// Returns whether the catalog serves the requested image.
     pub(crate) fn answers(&self) -> bool {
         let from_image = |pod: &PodState| pod.role == PodRole::Serving && pod.ready && pod.image == self.image;
-        self.state == "READY" && (self.image.is_empty() || self.pods.iter().any(from_image))
+        self.state == "READY" && (self.image.is_empty() || self.pods().iter().any(from_image))
     }
 
     /// Returns why the catalog is not ready, as far as known.
@@ -113,13 +119,13 @@ impl CatalogState {
         if let Some(text) = self.message.as_ref().or(self.reason.as_ref()) {
             all.push(text.clone());
         }
-        for pod in &self.pods {
+        for pod in self.pods() {
             if let Some(why) = &pod.why_not {
                 all.push(format!("pod {}: {why}", pod.name));
             }
         }
         if all.is_empty() {
-            all.push(match (self.state.as_str(), self.pods.is_empty(), self.image.is_empty()) {
+            all.push(match (self.state.as_str(), self.pods().is_empty(), self.image.is_empty()) {
                 ("", true, false) => "nobody has started a pod for it: no controller of catalogs runs".into(),
                 ("", ..) => "nobody has connected to it yet".into(),
                 ("READY", ..) => "it answers from another image".into(),

@@ -1,6 +1,5 @@
 //! `opm catalog`: manages the catalogs of a cluster.
 
-mod both;
 mod file;
 mod v1;
 
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Subcommand;
 use clap::builder::TypedValueParser;
-use cluster::{CatalogPlan, CatalogState, PodRole};
+use cluster::{CatalogPlan, CatalogState, ListedCatalog, OfKind, PodRole};
 use fbc::Format;
 use serde_json::Value;
 use source::{CONFIGS, data_only_catalog};
@@ -352,14 +351,14 @@ fn as_text(state: &CatalogState) -> String {
         rows.push(("Packages", format!("{}: {}", packages.len(), packages.join(" "))));
     }
     let mut text: String = rows.iter().map(|(name, value)| format!("{name:14}{value}\n")).collect();
-    if !state.pods.is_empty() {
+    if !state.pods().is_empty() {
         let row = |pod: &cluster::PodState| {
             let role = if pod.role == PodRole::Serving { "serving" } else { "update" };
             let how = pod.why_not.clone().unwrap_or_else(|| "ready".into());
             vec![pod.name.clone(), role.to_owned(), how]
         };
         text += "\n";
-        text += &table::text(&["POD", "ROLE", "STATE"], state.pods.iter().map(row).collect());
+        text += &table::text(&["POD", "ROLE", "STATE"], state.pods().iter().map(row).collect());
     } else if !state.image.is_empty() && state.state != "READY" {
         text += &format!("\nNo pods: {}\n", state.problem());
     }
@@ -369,42 +368,43 @@ fn as_text(state: &CatalogState) -> String {
 fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
     block_on("", async {
         let cluster = args.cluster.connect().await?;
-        let states = cluster::list_catalogs(&cluster, args.all_namespaces).await;
-        if args.olm.is_none() {
-            let others = cluster::list_cluster_catalogs(&cluster).await;
-            return printed(&both::combine(states, others)?, args.output, printer);
-        }
-        let states = states.map_err(failure)?;
-        let text = match args.output {
-            CatalogOutput::Json => {
-                let mut values = serde_json::to_value(&states).map_err(|error| Failure::message(error.to_string()))?;
-                // Lists do not read pods.
-                for value in values.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
-                    value.remove("pods");
+        let text = match (args.olm, args.output) {
+            (None, output) => {
+                let all = cluster::list_all_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
+                let headings = ["KIND", "NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
+                match output {
+                    CatalogOutput::Json => as_json(&all)?,
+                    CatalogOutput::Table => table::text(&headings, all.iter().map(any_row).collect()),
                 }
-                as_json(&values)?
             }
-            CatalogOutput::Table => {
-                let row = |state: &CatalogState| {
-                    let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
-                    let shown = if state.state.is_empty() { "unknown" } else { &state.state };
-                    let cells = [&state.namespace, &state.name, shown, &from.unwrap_or_default(), &state.display_name];
-                    cells.map(str::to_owned).to_vec()
-                };
+            (Some(_), output) => {
+                let states = cluster::list_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
                 let headings = ["NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
-                table::text(&headings, states.iter().map(row).collect())
+                match output {
+                    CatalogOutput::Json => as_json(&states)?,
+                    CatalogOutput::Table => table::text(&headings, states.iter().map(row).collect()),
+                }
             }
         };
         Ok(printer.data().write_all(text.as_bytes())?)
     })
 }
 
-fn printed(listed: &both::CatalogList, output: CatalogOutput, printer: &mut Printer) -> CommandResult {
-    let text = match output {
-        CatalogOutput::Json => as_json(&listed.json()?)?,
-        CatalogOutput::Table => listed.table(),
+fn row(state: &CatalogState) -> Vec<String> {
+    let from = if state.image.is_empty() { state.address.as_deref().unwrap_or_default() } else { &state.image };
+    let shown = if state.state.is_empty() { "unknown" } else { &state.state };
+    [&state.namespace, &state.name, shown, from, &state.display_name].map(str::to_owned).to_vec()
+}
+
+/// Returns the row of a catalog in a list of all kinds.
+fn any_row(catalog: &ListedCatalog) -> Vec<String> {
+    let (kind, cells) = match catalog {
+        ListedCatalog::Source(OfKind { state, kind }) => (kind, row(state)),
+        ListedCatalog::Cluster(OfKind { state, kind }) => {
+            (kind, ["", &state.name, v1::serving_state(state), &state.image, ""].map(str::to_owned).to_vec())
+        }
     };
-    Ok(printer.data().write_all(text.as_bytes())?)
+    [vec![(*kind).to_owned()], cells].concat()
 }
 
 fn delete(args: &DeleteArgs, printer: &Printer) -> CommandResult {

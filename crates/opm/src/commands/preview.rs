@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use catalog::Warnings;
-use fbc::{Fbc, LoadOptions, ProblemSeverity};
+use fbc::{Fbc, LoadOptions};
 use serve::cache::store::{Fingerprint, Integrity};
 use serve::listen::Address;
 use serve::load::{Empty, OnInvalid, ServedDirectory};
@@ -125,22 +125,7 @@ fn problems(directory: &Path) -> Vec<ProblemRow> {
     };
     let checked = catalog::check(&fbc, loaded, Warnings::On);
     let found = report::find(&fbc, checked.problems());
-    let place = |found: &report::LocatedProblem<'_>| match (&found.path, &found.located) {
-        (Some(path), Some(at)) => format!("{path}:{}:{}", at.line, at.column),
-        (Some(path), None) => path.clone(),
-        (None, _) => String::new(),
-    };
-    found
-        .iter()
-        .map(|found| ProblemRow {
-            rule: found.problem.rule.to_owned(),
-            warning: found.problem.severity == ProblemSeverity::Warning,
-            package: found.problem.scope.package.clone().unwrap_or_default(),
-            message: found.problem.message.clone(),
-            place: place(found),
-            help: found.help().unwrap_or_default(),
-        })
-        .collect()
+    found.iter().map(ProblemRow::of_problem).collect()
 }
 
 impl ServedConsole {

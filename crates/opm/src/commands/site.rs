@@ -1,7 +1,6 @@
 //! `opm site`: writes the web console as static files.
 
 mod bundles;
-mod folder;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -13,18 +12,18 @@ use serve::load::{Empty, OnInvalid, ServedDirectory};
 use serve::pages::PackageSummaries;
 use site::console::Console;
 use site::export::{Export, ExportedVersions, Sink};
+use source::{SITE_MARK, SiteFolder, SiteFolderError};
 
 use super::serve::{catalog_name, directory_name, failure, image_name};
 use crate::choice::InvalidValue;
 use crate::compared::Others;
 use crate::console::{self, ServedStore};
-use crate::exit::CommandResult;
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
 use crate::progress::Progress;
 use bundles::WithManifests;
-use folder::Folder;
 
 /// Build a static website of a catalog
 #[derive(clap::Args)]
@@ -113,7 +112,10 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
     // Messages name what the user named.
     let (summaries, _) = PackageSummaries::of(&directory)
         .map_err(|error| failure(error.into(), printer).with_name(opened.path(), &args.source))?;
-    let folder = Folder::start(&args.to)?;
+    let folder = SiteFolder::start(&args.to).map_err(|error| match error {
+        SiteFolderError::Source(error) => error.into(),
+        error => Failure::fault(error),
+    })?;
     let console = Console::new(&name, image, false);
     let served = ServedStore(&summaries);
     let images_of_bundles = args.with_bundles.then_some(&images);
@@ -153,7 +155,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
     // The next build replaces the directory if it contains nothing else.
     let files = folder.files();
     let about = json!({"made": "opm site build", "catalog": name, "revision": export.revision(), "files": files});
-    sink().put(folder::MARK, format!("{about}\n").as_bytes())?;
+    sink().put(SITE_MARK, format!("{about}\n").as_bytes())?;
     folder.finish()?;
     drop(progress);
     let (pages, megabytes) = (pages.into_inner(), bytes.into_inner() as f64 / 1e6);
@@ -169,7 +171,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
 
 /// Counts the files and bytes written.
 struct Counted<'a> {
-    folder: &'a Folder,
+    folder: &'a SiteFolder,
     pages: &'a AtomicUsize,
     bytes: &'a AtomicU64,
 }

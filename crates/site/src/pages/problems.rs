@@ -1,5 +1,10 @@
 //! The problems of the catalog, and content that could not be shown.
 
+use std::path::Path;
+
+use bundle::{Finding, Severity};
+use fbc::ProblemSeverity;
+use fbc::locate::LocatedProblem;
 use maud::html;
 
 use crate::frame::{ConsoleSection, Page, PageContext};
@@ -28,6 +33,42 @@ pub struct ProblemRow {
     pub place: String,
     /// How to fix it.
     pub help: String,
+}
+
+impl ProblemRow {
+    /// Returns the row of a problem of a catalog.
+    pub fn of_problem(found: &LocatedProblem<'_>) -> ProblemRow {
+        let problem = found.problem;
+        ProblemRow {
+            rule: problem.rule.to_owned(),
+            warning: problem.severity == ProblemSeverity::Warning,
+            package: problem.scope.package.clone().unwrap_or_default(),
+            message: problem.message.clone(),
+            place: match (&found.path, &found.located) {
+                (Some(path), Some(at)) => format!("{path}:{}:{}", at.line, at.column),
+                (Some(path), None) => path.clone(),
+                (None, _) => String::new(),
+            },
+            help: found.help().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the row of a finding about the bundle in a directory, with paths in the bundle.
+    pub fn of_finding(finding: Finding, directory: &Path) -> ProblemRow {
+        let file = Path::new(&finding.file);
+        let file = file.strip_prefix(directory).unwrap_or(file).display();
+        ProblemRow {
+            place: match finding.position {
+                Some(position) => format!("{file}:{}:{}", position.line, position.column),
+                None => file.to_string(),
+            },
+            rule: finding.id.to_owned(),
+            warning: finding.severity < Severity::Error,
+            package: String::new(),
+            message: finding.message,
+            help: finding.help,
+        }
+    }
 }
 
 /// Renders the page.

@@ -1,22 +1,20 @@
 //! `opm bundle build`: builds a bundle image, with or without a container engine.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bundle::{BundleDockerfile, BundleDockerfileError, Copied};
 use clap::builder::TypedValueParser;
-use fbc::Members;
-use image::{BaseImage, ImagePlan, Layer, LayerModes, Location, Platform, Store};
-use source::{Delivery, Images};
+use fbc::Limits;
+use image::{Location, Reference, Store};
+use source::{BUNDLE_DOCKERFILE, BuildBundle, ChosenDockerfile, Delivery};
 
-use super::generate::{self, DOCKERFILE, GenerateFlags};
+use super::generate::{self, GenerateFlags, failure};
 use crate::choice::choice;
-use crate::commands::build::{output, source_date_epoch};
+use crate::commands::build::{output, reference, source_date_epoch};
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
+use crate::limits;
 use crate::printer::Printer;
-use crate::{limits, tree};
 
 /// Build a bundle image
 #[derive(clap::Args)]
@@ -80,139 +78,68 @@ pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Co
     if !builtin && (args.push || args.image_output.is_some()) {
         return Err(Failure::usage("--push and --image-output require --image-builder none"));
     }
-    let tag = super::super::build::reference(&args.tag);
-    let tag = if builtin { Some(tag.map_err(Failure::usage)?) } else { None };
-    let planned = generate::plan(&args.flags)?;
-    let dockerfile = if builtin { Some(dockerfile(&planned, args.overwrite, printer)?) } else { None };
-    planned.write(args.overwrite, printer)?;
-    let program: &[&str] = match args.image_builder {
-        Builder::Docker => &["docker", "build"],
-        Builder::Podman => &["podman", "build"],
-        Builder::Buildah => &["buildah", "bud", "--format=docker"],
-        Builder::Builtin => &[],
+    let tag = builtin.then(|| reference(&args.tag).map_err(Failure::usage)).transpose()?;
+    let limits = limits::from_env()?;
+    let request = args.flags.request(args.overwrite, &limits);
+    let planned = request.plan().map_err(failure)?;
+    let Some(tag) = tag else {
+        generate::write(&planned, printer)?;
+        return args.run_builder();
     };
-    if let (Some(tag), Some(dockerfile)) = (tag, dockerfile) {
+    let chosen = planned.dockerfile().map_err(failure)?;
+    if let Some(place) = &chosen.other {
+        let place = place.display();
+        printer.report(&format!(
+            "{BUNDLE_DOCKERFILE} is for another bundle: it does not copy {place}; opm does not use it"
+        ));
+    }
+    generate::write(&planned, printer)?;
+    args.build(&chosen, &tag, tls, &limits, printer)
+}
+
+impl BuildArgs {
+    /// Builds the image with a container engine.
+    fn run_builder(&self) -> CommandResult {
+        let program: &[&str] = match self.image_builder {
+            Builder::Docker => &["docker", "build"],
+            Builder::Podman => &["podman", "build"],
+            Builder::Buildah => &["buildah", "bud", "--format=docker"],
+            Builder::Builtin => &[],
+        };
+        let words: Vec<&str> = program.iter().copied().chain(["-f", BUNDLE_DOCKERFILE, "-t", &self.tag, "."]).collect();
+        let failed = |error: String| Failure::message(format!("Failed to exec {words:?}: {error}"));
+        let status = Command::new(words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .status()
+            .map_err(|error| failed(format!("exec: \"{}\": {error}", words[0])))?;
+        if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
+    }
+
+    /// Builds the image without a container engine, and delivers it.
+    fn build(
+        &self,
+        chosen: &ChosenDockerfile,
+        tag: &Reference,
+        tls: &TlsFlags,
+        limits: &Limits,
+        printer: &mut Printer,
+    ) -> CommandResult {
         let scratch = Unfinished::private("opm-bundle-")?;
         let store = Store::open(&scratch.path().join("image"))?;
-        let images = images::open(tls, &args.pull);
-        let layers = layers(&dockerfile, scratch.path(), printer)?;
-        let image = build(args, &dockerfile, &layers, &store, &images)?;
-        let delivery = Delivery { name: Some(&tag), push: args.push, output: args.image_output.as_ref() };
+        let images = images::open(tls, &self.pull);
+        let request = BuildBundle {
+            dockerfile: &chosen.dockerfile,
+            platform: self.pull.platform.as_ref(),
+            time: source_date_epoch()?,
+            limits,
+            images: &images,
+        };
+        let (image, left_out) = request.build(&store, scratch.path()).map_err(failure)?;
+        generate::warn_of_hidden(&left_out, printer);
+        let delivery = Delivery { name: Some(tag), push: self.push, output: self.image_output.as_ref() };
         images.deliver(&delivery, &store, &image)?;
         writeln!(printer.data(), "{}", image.digest)?;
-        return Ok(());
+        Ok(())
     }
-    let words: Vec<&str> = program.iter().copied().chain(["-f", DOCKERFILE, "-t", &args.tag, "."]).collect();
-    let failed = |error: String| Failure::message(format!("Failed to exec {words:?}: {error}"));
-    let status = Command::new(words[0])
-        .args(&words[1..])
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|error| failed(format!("exec: \"{}\": {error}", words[0])))?;
-    if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
-}
-
-/// Returns the Dockerfile to build: the existing one if it copies the manifests of this bundle, or else the generated one.
-///
-/// Builds of several bundles in one directory find the Dockerfile of the first.
-fn dockerfile(planned: &generate::Planned, overwrite: bool, printer: &Printer) -> Result<BundleDockerfile, Failure> {
-    let unsupported = |error: BundleDockerfileError| {
-        Failure::message(format!(
-            "{DOCKERFILE}: {error}\nhelp: build it with a container engine (--image-builder docker, podman or buildah), or \
-             replace it with --overwrite"
-        ))
-    };
-    if let Some(kept) = planned.kept_dockerfile(overwrite)? {
-        let kept = BundleDockerfile::parse(&kept).map_err(unsupported)?;
-        let manifests = planned.manifests.canonicalize().unwrap_or_else(|_| planned.manifests.clone());
-        let copies =
-            |copied: &Copied| context_path(&copied.from).canonicalize().is_ok_and(|from| manifests.starts_with(from));
-        if kept.copies.iter().any(copies) {
-            return Ok(kept);
-        }
-        let place = planned.manifests.display();
-        printer.report(&format!("{DOCKERFILE} is for another bundle: it does not copy {place}; opm does not use it"));
-    }
-    BundleDockerfile::parse(&planned.dockerfile).map_err(unsupported)
-}
-
-/// Returns a source of COPY as a path: the root of the context is the current directory.
-fn context_path(from: &str) -> &Path {
-    match from.trim_start_matches('/') {
-        "" => Path::new("."),
-        path => Path::new(path),
-    }
-}
-
-/// Copies the files that the Dockerfile names, and returns the layer of each COPY with its path in the image.
-fn layers(dockerfile: &BundleDockerfile, scratch: &Path, printer: &Printer) -> Result<Vec<(String, Layer)>, Failure> {
-    let limits = limits::from_env()?;
-    let mut layers = Vec::new();
-    for (number, Copied { from, to }) in dockerfile.copies.iter().enumerate() {
-        let parts: Vec<&str> = to.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-        if !parts.iter().all(|part| fbc::is_file_name(part)) {
-            return Err(Failure::message(format!(
-                "{DOCKERFILE}: COPY {from} {to}: the destination is hidden or leads out"
-            )));
-        }
-        let source = context_path(from);
-        let copy = scratch.join(format!("copy-{number}"));
-        let (mut members, boundary, path) = match source.is_dir() {
-            true => (Members::below(source, &[PathBuf::new()], limits.files)?, source, parts.join("/")),
-            false => {
-                let name = source.file_name().unwrap_or_default();
-                let parent = tree::parent(source);
-                let members = Members::of(parent, [PathBuf::from(name)]);
-                // A file can get another name.
-                let renamed = !to.ends_with('/') && parts.last().is_some_and(|last| *last != name);
-                if renamed {
-                    let text = "COPY of a file to another name is not supported; name the directory with a final slash";
-                    return Err(Failure::message(format!("{DOCKERFILE}: COPY {from} {to}: {text}")));
-                }
-                let directory = if to.ends_with('/') { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };
-                (members, parent, directory.join("/"))
-            }
-        };
-        tree::leave_out_hidden(&mut members, boundary, printer)?;
-        members.copy_to(&copy)?;
-        let mut layer = Layer::new();
-        layer.tree(&path, &copy, LayerModes::default())?;
-        layers.push((path, layer));
-    }
-    Ok(layers)
-}
-
-fn build(
-    args: &BuildArgs,
-    dockerfile: &BundleDockerfile,
-    copies: &[(String, Layer)],
-    store: &Store,
-    images: &Images,
-) -> Result<image::Descriptor, Failure> {
-    let time = source_date_epoch()?;
-    let mut layers = Vec::new();
-    let mut history = Vec::new();
-    for (path, layer) in copies {
-        layers.push(layer.write(store, time, &|_| {})?);
-        history.push(format!("opm bundle build: {path}"));
-    }
-    let base = match dockerfile.base.as_str() {
-        "scratch" => None,
-        reference => Some(images.base(reference, store)?),
-    };
-    // A bundle is platform-independent; these are the defaults of container engines.
-    let platform = match (&args.pull.platform, &base) {
-        (Some(platform), _) => platform.clone(),
-        (None, Some(base)) => Platform {
-            os: base.config.os.clone(),
-            architecture: base.config.architecture.clone(),
-            variant: base.config.variant.clone(),
-            ..Platform::default()
-        },
-        (None, None) => Platform::of_data(),
-    };
-    let labels = dockerfile.labels.clone();
-    let plan = ImagePlan { platform, labels, created: time, history, ..ImagePlan::default() };
-    let base = base.as_ref().map(|base| BaseImage { manifest: &base.manifest, config: &base.config });
-    Ok(image::build(store, &plan, &layers, base)?)
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cluster::{CatalogTemplate, CatalogTemplateError};
 use serde_json::Value;
 
 use super::{ApplyArgs, CatalogGeneration, v1};
@@ -12,49 +13,23 @@ use crate::printer::Printer;
 /// The maximum file size in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Why an object in a file cannot be applied.
-#[derive(Debug, thiserror::Error)]
-enum ObjectError {
-    #[error("expected a CatalogSource or a ClusterCatalog, found {0:?}")]
-    Kind(String),
-    #[error("the object has no {0}")]
-    Missing(&'static str),
-    #[error("only a CatalogSource of sourceType grpc has an image")]
-    NoImage,
-}
-
 /// Applies the object in a file, with the fields that flags override.
-fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<CommandResult, ObjectError> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<CommandResult, CatalogTemplateError> {
+    let template = CatalogTemplate::read(&object)?;
     let mut args = args.clone();
-    let is_v1 = match text("/kind").as_deref() {
-        Some("CatalogSource") => false,
-        Some("ClusterCatalog") => true,
-        kind => return Err(ObjectError::Kind(kind.unwrap_or_default().to_owned())),
-    };
-    let (name, image) = match is_v1 {
-        true => (text("/metadata/name"), text("/spec/source/image/ref")),
-        false => (text("/metadata/name"), text("/spec/image")),
-    };
-    if args.name.is_empty() {
-        args.name = name.ok_or(ObjectError::Missing("name"))?;
+    for (field, given, what) in [(&mut args.name, template.name, "name"), (&mut args.image, template.image, "image")] {
+        if field.is_empty() {
+            *field = Some(given).filter(|given| !given.is_empty()).ok_or(CatalogTemplateError::Missing(what))?;
+        }
     }
-    if args.image.is_empty() {
-        args.image = image.ok_or(ObjectError::Missing("image"))?;
-    }
-    let priority = object.pointer("/spec/priority").and_then(Value::as_i64);
-    args.priority = args.priority.or(priority.filter(|priority| *priority != 0));
-    if is_v1 {
+    args.priority = args.priority.or(template.priority);
+    if template.is_v1 {
         args.olm = CatalogGeneration::V1;
-        let minutes = object.pointer("/spec/source/image/pollIntervalMinutes").and_then(Value::as_u64);
-        args.poll = args.poll.take().or(minutes.map(|minutes| format!("{minutes}m")));
-        args.unavailable |= text("/spec/availabilityMode").as_deref() == Some("Unavailable");
+        args.poll = args.poll.take().or(template.poll_minutes.map(|minutes| format!("{minutes}m")));
+        args.unavailable |= template.unavailable;
         return Ok(v1::apply(&args, printer));
     }
-    if text("/spec/sourceType").is_some_and(|kind| kind != "grpc") {
-        return Err(ObjectError::NoImage);
-    }
-    args.cluster.namespace = args.cluster.namespace.take().or(text("/metadata/namespace"));
+    args.cluster.namespace = args.cluster.namespace.take().or(template.namespace);
     Ok(super::apply(&args, object, printer))
 }
 

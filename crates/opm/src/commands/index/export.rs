@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use legacy::{Fetch, OperationError};
-use source::ContainerTool;
+use source::{ContainerTool, NewFiles};
 
 use crate::commands::registry::items;
 use crate::database;
@@ -11,7 +11,6 @@ use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::tree::NewFiles;
 
 /// Write packages of an index image as directories of manifests
 #[derive(clap::Args)]
@@ -59,5 +58,5 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     let packages = database.select_packages(&wanted)?;
     let new = NewFiles::start(&args.download_folder)?;
     database.export(&packages, &fetcher, new.path())?;
-    new.finish()
+    Ok(new.finish()?)
 }

@@ -1,8 +1,9 @@
 //! The installed bundles of a namespace, read from a file and from flags.
 
 use fbc::stream;
+use resolve::NamespaceError;
 use resolve::input::{CatalogInput, ClusterNamespace};
-use resolve::objects::Objects;
+use resolve::objects::{MissingCsv, Objects};
 use resolve::pool::Pool;
 use resolve::request::{self, InstallRequest};
 
@@ -42,47 +43,20 @@ pub(crate) fn read(
     let documents = stream::documents(&text, &limits)
         .map_err(|error| named(&format_args!("line {}: {error}", super::super::line_of(&text, error.offset))))?;
     let objects = Objects::read(&documents).map_err(|error| named(&error))?;
-    let (namespace, mut state) = objects.namespace(args.namespace.as_deref()).map_err(|error| named(&error))?;
-    // A single catalog takes the name that the first Subscription uses.
-    if let ([only], Some(first)) = (&mut *sources, state.subscriptions.first()) {
-        only.name.clone_from(&first.source.0);
-    }
-    for wish in &state.subscriptions {
-        if let Some(source) = sources.iter_mut().find(|source| source.name == wish.source.0) {
-            source.namespace.clone_from(&wish.source.1);
-        } else {
-            let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-            let (missing, names) = (&wish.source.0, names.join(", "));
-            let message = format!(
-                "Subscription {} uses catalog {missing:?}, but the given catalogs are named {names}",
-                wish.name
-            );
-            return Err(Failure::usage(format!("{message}\nhelp: add the catalog with its name: {missing}=SOURCE")));
-        }
-    }
-    for ((name, namespace), priority) in &objects.priorities {
-        if let Some(source) = sources.iter_mut().find(|it| it.name == *name && it.namespace == *namespace) {
-            source.priority = *priority;
-        }
-    }
-    // A Subscription names its installed CSV even if the file lacks the CSV itself.
-    for wish in &state.subscriptions {
-        let Some(name) = &wish.installed else { continue };
-        if state.installed.iter().any(|csv| csv.name == *name) {
-            continue;
-        }
-        let bundles = sources.iter().flat_map(|source| &source.bundles);
-        let known = bundles.into_iter().find(|bundle| bundle.name == *name && bundle.package == wish.package);
-        let note = match known {
-            Some(_) => "using its properties from the catalog",
-            None => "its properties are unknown",
+    let (namespace, state, missing) =
+        objects.with_catalogs(args.namespace.as_deref(), sources).map_err(|error| match error {
+            NamespaceError::UnknownCatalog { .. } => Failure::usage(error),
+            error => named(&error),
+        })?;
+    for MissingCsv { name, in_catalog } in missing {
+        let note = match in_catalog {
+            true => "using its properties from the catalog",
+            false => "its properties are unknown",
         };
         printer.report(&format!(
             "{} the file has no ClusterServiceVersion {name}; {note}",
             printer.paint(Style::Note, "note:")
         ));
-        let bundle = known.cloned().unwrap_or_else(|| request::unknown(name, &wish.package, None));
-        state.installed.push(bundle);
     }
     Ok((namespace, state))
 }

@@ -92,25 +92,7 @@ pub(super) fn problems(directory: &Path) -> Vec<ProblemRow> {
         Err(error) => vec![Finding::new("bundle-format", Severity::Error, error.to_string())],
     };
     findings.sort_by_key(|finding| finding.severity < Severity::Error);
-    findings.into_iter().map(|finding| found(finding, directory)).collect()
-}
-
-fn found(finding: Finding, directory: &Path) -> ProblemRow {
-    // The page shows paths in the bundle.
-    let file = Path::new(&finding.file);
-    let file = file.strip_prefix(directory).unwrap_or(file).display();
-    let place = match finding.position {
-        Some(position) => format!("{file}:{}:{}", position.line, position.column),
-        None => file.to_string(),
-    };
-    ProblemRow {
-        rule: finding.id.to_owned(),
-        warning: finding.severity < Severity::Error,
-        package: String::new(),
-        message: finding.message,
-        place,
-        help: finding.help,
-    }
+    findings.into_iter().map(|finding| ProblemRow::of_finding(finding, directory)).collect()
 }
 
 #[cfg(test)]
