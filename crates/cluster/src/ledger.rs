@@ -1,5 +1,6 @@
 //! The ledger of a run: the objects it created and changed, so that exactly these can be rolled back.
 
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::request::{ObjectName, Requests, is_of_run, prepared, uid};
-use crate::run::names;
+use crate::run::names::{self, RUN_LABEL};
 use crate::run::planned::Planned;
 use crate::views::{View, described, with_metadata};
 use crate::{Cluster, Error, ResourceKind, Watcher};
@@ -72,6 +73,40 @@ pub struct RolledBack {
     pub kept: Vec<String>,
 }
 
+/// What a failed run leaves on the cluster.
+#[derive(Debug)]
+pub enum AfterFailure {
+    /// Nothing, because it changed nothing.
+    Nothing,
+    /// Everything, as requested.
+    Kept {
+        /// The ID of the run.
+        run: String,
+        /// What it created and changed.
+        objects: Vec<String>,
+    },
+    /// What the rollback did not remove.
+    RolledBack(RolledBack),
+}
+
+impl fmt::Display for AfterFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, objects) = match self {
+            AfterFailure::Nothing => return Ok(()),
+            AfterFailure::Kept { run, objects } => {
+                (format!("kept these objects, with the label {RUN_LABEL}={run}:"), objects.clone())
+            }
+            AfterFailure::RolledBack(RolledBack { failed, kept }) => match (failed.is_empty(), kept.is_empty()) {
+                (true, true) => ("all created objects were rolled back".to_owned(), Vec::new()),
+                (true, false) => ("all created objects were rolled back, except:".to_owned(), kept.clone()),
+                (false, _) => ("failed to roll back:".to_owned(), [&failed[..], kept].concat()),
+            },
+        };
+        write!(f, "\n{what}")?;
+        objects.iter().try_for_each(|object| write!(f, "\n  {object}"))
+    }
+}
+
 impl Default for Ledger {
     fn default() -> Ledger {
         Ledger { run: names::run_id(), entries: Mutex::default(), traffic: watch::Sender::default() }
@@ -80,7 +115,7 @@ impl Default for Ledger {
 
 impl Ledger {
     /// Returns the ID of the run, which its objects carry as a label.
-    pub fn run(&self) -> &str {
+    pub(crate) fn run(&self) -> &str {
         &self.run
     }
 
@@ -187,8 +222,34 @@ impl Ledger {
         Ok(sent)
     }
 
+    /// Rolls everything back after a failure, unless `keep` is set; `interrupted` ends the rollback.
+    pub async fn after_failure(
+        &self,
+        cluster: &Cluster,
+        keep: bool,
+        error: &str,
+        watcher: &dyn Watcher,
+        interrupted: impl Future<Output = ()>,
+    ) -> AfterFailure {
+        let left = self.left();
+        if left.is_empty() {
+            return AfterFailure::Nothing;
+        }
+        if keep {
+            return AfterFailure::Kept { run: self.run.clone(), objects: left };
+        }
+        watcher.warn(&format!("{}; rolling back created objects", error.lines().next().unwrap_or_default()));
+        tokio::select! {
+            outcome = self.roll_back(cluster, watcher) => AfterFailure::RolledBack(outcome),
+            () = interrupted => {
+                let failed = self.left().into_iter().map(|object| format!("{object}: interrupted")).collect();
+                AfterFailure::RolledBack(RolledBack { failed, kept: Vec::new() })
+            }
+        }
+    }
+
     /// Rolls everything back, last entry first.
-    pub async fn roll_back(&self, cluster: &Cluster, watcher: &dyn Watcher) -> RolledBack {
+    async fn roll_back(&self, cluster: &Cluster, watcher: &dyn Watcher) -> RolledBack {
         let requests = Requests::within(cluster, watcher, TIMEOUT);
         let mut outcome = RolledBack::default();
         loop {

@@ -43,11 +43,11 @@ pub use cluster_catalog::{
     delete_cluster_catalog, list_cluster_catalogs, wait_for_cluster_catalog,
 };
 pub use controller::{
-    CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ControllerPlan, Dial, DialError, ManifestPlan, PodImages,
+    CatalogContents, CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ControllerPlan, Dial, DialError, ManifestPlan, PodImages, PulledCatalogs,
     ServeError, ServedCatalogs, chooses_users, manifests, run_cluster_catalogs, run_controller,
 };
 pub use error::Error;
 pub use installed::installed;
 pub use kind::ResourceKind;
-pub use ledger::{Ledger, RolledBack};
+pub use ledger::{AfterFailure, Ledger, RolledBack};
 pub use watcher::Watcher;

@@ -12,10 +12,11 @@ use serve::load::{EncodedSummary, SummaryEncoder};
 use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
 use site::console::{self, Console, ConsoleStore};
 use site::frame::Notice;
+use site::others::OtherCatalogs;
 use site::pages::changes::ComparedCatalog;
 use site::pages::problems::{ProblemRow, UnservedPackage};
 
-use crate::compared::Others;
+use crate::compared;
 
 /// Starts to collect the data of a package for its pages.
 pub(crate) fn summarize(package: &catalog::Package) -> Box<dyn SummaryEncoder<'_> + '_> {
@@ -40,7 +41,7 @@ impl<'a> SummaryEncoder<'a> for SiteSummarizer<'a> {
 pub(crate) struct ServedConsole {
     console: Console,
     /// The catalogs to compare with.
-    others: Option<Others>,
+    others: Option<OtherCatalogs>,
     /// The last comparison, with its revision.
     compared: Mutex<Option<(String, Arc<Vec<ComparedCatalog>>)>>,
     /// The problems of a previewed catalog; `None` for a server.
@@ -62,7 +63,7 @@ impl ServedConsole {
     }
 
     /// Enables the pages about changes: since the start, if the server watches the catalog, and against other catalogs.
-    pub(crate) fn with_changes(mut self, watching: bool, others: Others) -> ServedConsole {
+    pub(crate) fn with_changes(mut self, watching: bool, others: OtherCatalogs) -> ServedConsole {
         self.console.changes = watching || !others.is_empty();
         self.others = Some(others).filter(|others| !others.is_empty());
         self
@@ -76,7 +77,7 @@ impl ServedConsole {
         if let Some((_, compared)) = kept.as_ref().filter(|(of, _)| *of == revision) {
             return Some(Arc::clone(compared));
         }
-        let compared = Arc::new(others.compare(summaries));
+        let compared = Arc::new(compared::compare(others, summaries));
         // Do not cache failures: they can be transient.
         if compared.iter().all(|one| one.outcome.is_ok()) {
             *kept = Some((revision, Arc::clone(&compared)));

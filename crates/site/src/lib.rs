@@ -4,7 +4,7 @@
 //!
 //! A map, in reading order: [`summarize`] extracts the data of a package that lists, graphs and menus show, and [`summary`]
 //! is its format. [`csv`] reads the descriptive part of a bundle, [`manifest`] the rest. [`text`], [`markdown`],
-//! [`icon`] and [`names`] sanitize foreign bytes. [`rank`] searches packages, [`history`] records changes of the
+//! [`icon`] and [`names`] sanitize foreign bytes. [`rank`] searches packages, [`others`] compares catalogs, [`history`] records changes of the
 //! catalog. [`frame`] surrounds every page of `pages`; [`console`] routes requests to them, and [`export`] writes them
 //! all, [`slim`].
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -21,6 +21,7 @@ pub mod links;
 pub mod manifest;
 pub mod markdown;
 pub mod names;
+pub mod others;
 pub mod outline;
 pub mod pages;
 pub mod permissions;

@@ -406,11 +406,21 @@ impl Images {
     ///
     /// # Errors
     /// Fails when the registry does not tell it in time.
-    pub fn digest_of(&self, name: &str) -> Result<image::Digest, SourceError> {
+    fn digest_of(&self, name: &str) -> Result<image::Digest, SourceError> {
         match Location::parse(name)? {
             Location::Registry(name) => Ok(self.optional_client()?.head(&name)?),
             _ => Err(SourceError::NotInRegistry(name.to_owned())),
         }
+    }
+
+    /// Resolves a tag to its current digest, as an optional request, and returns the image by digest alone: some nodes
+    /// reject references with both.
+    ///
+    /// # Errors
+    /// Fails when the registry does not tell it in time.
+    pub fn by_digest(&self, tag: &str) -> Result<String, SourceError> {
+        let repository = tag.rsplit_once(':').map_or(tag, |(repository, _)| repository);
+        Ok(format!("{repository}@{}", self.digest_of(tag)?))
     }
 
     /// Reads the configuration of an image, as an optional request.

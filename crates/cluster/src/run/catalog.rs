@@ -489,11 +489,8 @@ impl RunCatalog<'_> {
         if !self.options.pin {
             return NO_INDEX.to_owned();
         }
-        match self.options.images.digest_of(NO_INDEX) {
-            Ok(digest) => {
-                // Some nodes reject references with both a tag and a digest.
-                let repository = NO_INDEX.rsplit_once(':').map_or(NO_INDEX, |(repository, _)| repository);
-                let pinned = format!("{repository}@{digest}");
+        match self.options.images.by_digest(NO_INDEX) {
+            Ok(pinned) => {
                 self.watcher.done(&format!("{NO_INDEX} resolves to {pinned}, which serves the catalog"));
                 pinned
             }

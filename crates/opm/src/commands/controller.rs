@@ -142,11 +142,8 @@ impl PodFlags {
 /// Pins a tag to its current digest, so that all catalogs run the same binary until the next start.
 fn pinned(tag: &str, tls: &TlsFlags) -> String {
     let images = images::open(tls, &PullFlags::default());
-    match images.digest_of(tag) {
-        Ok(digest) => {
-            // Some nodes reject a reference with both tag and digest.
-            let repository = tag.rsplit_once(':').map_or(tag, |(repository, _)| repository);
-            let image = format!("{repository}@{digest}");
+    match images.by_digest(tag) {
+        Ok(image) => {
             tracing::info!(tag, image, "pinned by digest");
             image
         }

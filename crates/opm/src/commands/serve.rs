@@ -19,7 +19,7 @@ use signal_hook::consts::SIGHUP;
 use source::Followed;
 
 use crate::choice::{InvalidValue, choice};
-use crate::compared::{self, Others};
+use crate::compared;
 use crate::console::{self, ServedConsole};
 use crate::exit::{CommandResult, Failure};
 use crate::followed::FollowedImage;
@@ -220,7 +220,7 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<ServePlan
     let pages = match args.no_console || args.cache_only {
         true => None,
         false => {
-            let others = Others::load(&others, &images::open(tls, &args.pull), &limits, printer)?;
+            let others = compared::load(&others, &images::open(tls, &args.pull), &limits, printer)?;
             let console = ServedConsole::new(&name, image, false).with_changes(watch.is_some(), others);
             Some(Arc::new(console) as Arc<dyn Pages>)
         }

@@ -16,7 +16,7 @@ use source::{SITE_MARK, SiteFolder, SiteFolderError};
 
 use super::serve::{catalog_name, directory_name, failure, image_name};
 use crate::choice::InvalidValue;
-use crate::compared::Others;
+use crate::compared;
 use crate::console::{self, ServedStore};
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
@@ -126,7 +126,8 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
         unread: Mutex::default(),
     };
     let before = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
-    let compared = Others::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?.compare(&summaries);
+    let others = compared::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?;
+    let compared = compared::compare(&others, &summaries);
     let export = Export::new(&console, &store, args.versions, &[], &compared)?;
     let (pages, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
     let progress = Progress::of("writing", || "pages".to_owned());

@@ -1,8 +1,9 @@
 //! Serves ClusterCatalogs in place of catalogd: every replica serves their content, and the leader decides.
 //!
 //! `state` derives the next step from an object and the served content, `status` reports in catalogd's words, and a
-//! [`CatalogServer`] pulls and serves images.
+//! [`CatalogServer`] pulls and serves images; `pulled` is the one that pulls from registries.
 
+mod pulled;
 mod state;
 mod status;
 
@@ -26,6 +27,7 @@ use crate::cluster_catalog::NAME_LABEL;
 use crate::request::Requests;
 use crate::views::{ClusterCatalog, View};
 use crate::{Cluster, ClusterObject, Error, ResourceKind};
+pub use pulled::{CatalogContents, PulledCatalogs};
 use state::{Desired, NextStep, Served};
 use status::Report;
 

@@ -1,16 +1,14 @@
 //! `opm controller --olm v1`: serves ClusterCatalogs in place of catalogd.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ServeError};
+use cluster::{CatalogContents, ClusterCatalogsPlan, ControllerMetrics, PulledCatalogs};
 use fbc::Limits;
-use image::{Location, Reference};
 use serve::catalogs::{self, Catalogs};
 use serve::listen::Address;
 use serve::tls::{POLL_INTERVAL, TlsFiles};
-use source::{CONFIGS_LABEL, ImageKind, Images, SourceError};
 
 use super::{PodFlags, RunArgs};
 use crate::commands::serve::http_address;
@@ -81,11 +79,10 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
     let cluster = args.cluster.connect().await?;
     let lease_namespace = args.lease_namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
     let served = Arc::new(Catalogs::default());
-    let shelf = PulledCatalogs {
-        catalogs: served.clone(),
-        tls: tls.clone(),
-        pull: flags.pull.clone(),
-        limits: limits::from_env()?,
+    let (tls, pull) = (tls.clone(), flags.pull.clone());
+    let server = PulledCatalogs {
+        contents: Contents(Arc::clone(&served), limits::from_env()?),
+        images: Box::new(move || images::open(&tls, &pull)),
     };
     let (metrics, mut outcome) = (Arc::new(ControllerMetrics::new(args.lease_duration)), Ok(()));
     let plan = ClusterCatalogsPlan {
@@ -95,7 +92,7 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
         identity: super::identity(),
         lease_duration: args.lease_duration,
         metrics: Arc::clone(&metrics),
-        server: Arc::new(shelf),
+        server: Arc::new(server),
     };
     let never = std::future::pending::<()>();
     let serving = catalogs::run(served, &flags.catalogs_address, flags.tls(), MAX_CONNECTIONS, DRAIN, never);
@@ -107,58 +104,15 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
     outcome
 }
 
-/// Pulls catalog images and serves their content.
-struct PulledCatalogs {
-    catalogs: Arc<Catalogs>,
-    tls: TlsFlags,
-    pull: PullFlags,
-    limits: Limits,
-}
+/// The catalogs that are served.
+struct Contents(Arc<Catalogs>, Limits);
 
-impl PulledCatalogs {
-    /// Resolves an image to its current digest.
-    fn resolved(&self, images: &Images, image: &str) -> Result<Reference, SourceError> {
-        let Location::Registry(reference) = Location::parse(image)? else {
-            return Err(SourceError::NotInRegistry(image.to_owned()));
-        };
-        match reference.digest() {
-            Some(digest) => Ok(reference.with_digest(*digest)),
-            None => {
-                let digest = images.client()?.head(&reference)?;
-                Ok(reference.with_digest(digest))
-            }
-        }
-    }
-}
-
-impl CatalogServer for PulledCatalogs {
-    fn serve(&self, name: &str, image: &str, known: Option<&str>) -> Result<String, ServeError> {
-        let transient =
-            |message: String| ServeError { message: format!("source catalog content: {message}"), is_permanent: false };
-        // Dropping this value deletes the pulled images; the catalogs are kept as JSON lines.
-        let images = images::open(&self.tls, &self.pull);
-        let resolved = self.resolved(&images, image).map_err(|error| transient(error.to_string()))?;
-        let pinned = resolved.to_string();
-        if known == Some(&pinned) {
-            return Ok(pinned);
-        }
-        let fetched = images.fetch_one(&pinned).map_err(|error| transient(error.to_string()))?;
-        // A digest never changes, so a retry cannot help.
-        let is_permanent = image.contains('@');
-        let refused = |message: String| ServeError { is_permanent, ..transient(message) };
-        let ImageKind::Catalog(path) = &fetched.kind else {
-            return Err(refused(format!("catalog image is missing the required label {CONFIGS_LABEL:?}")));
-        };
-        let unpacked = images.index(&fetched.image, path).map_err(|error| match error.is_transient() {
-            true => transient(error.to_string()),
-            false => refused(error.to_string()),
-        })?;
-        self.catalogs.put(name, &unpacked.path, &self.limits).map_err(|error| refused(error.to_string()))?;
-        tracing::info!(catalog = name, image = pinned, "served");
-        Ok(pinned)
+impl CatalogContents for Contents {
+    fn put(&self, name: &str, directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        Ok(self.0.put(name, directory, &self.1)?)
     }
 
-    fn withdraw(&self, name: &str) {
-        self.catalogs.remove(name);
+    fn remove(&self, name: &str) {
+        self.0.remove(name);
     }
 }

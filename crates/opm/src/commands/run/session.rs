@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cluster::{Cluster, Ledger, RolledBack, Watcher};
+use cluster::{Cluster, Ledger, Watcher};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -96,46 +96,13 @@ impl RunSession {
             ledger.settle();
             return Ok(());
         };
-        let after = self.after_failure(cluster, ledger, keep, watcher, &error);
+        let signals = &mut self.signals;
+        let again = async { drop(signals.changed().await) };
+        let after = self.runtime.block_on(ledger.after_failure(cluster, keep, &error, watcher, again));
         let text = format!("{error}{after}");
         Err(match number {
             Some(number) => Failure::Exit(runtime::exit_code(number), text),
             None => Failure::message(text),
         })
-    }
-
-    /// Rolls back the created objects unless `keep` is set, and describes the outcome.
-    fn after_failure(
-        &mut self,
-        cluster: &Cluster,
-        ledger: &Ledger,
-        keep: bool,
-        watcher: &dyn Watcher,
-        error: &str,
-    ) -> String {
-        let lines = |objects: Vec<String>| objects.iter().map(|object| format!("\n  {object}")).collect::<String>();
-        let left = ledger.left();
-        if left.is_empty() {
-            return String::new();
-        }
-        if keep {
-            return format!("\nkept these objects, with the label opm.run/id={}:{}", ledger.run(), lines(left));
-        }
-        watcher.warn(&format!("{}; rolling back created objects", error.lines().next().unwrap_or_default()));
-        let signals = &mut self.signals;
-        let outcome = self.runtime.block_on(async {
-            tokio::select! {
-                outcome = ledger.roll_back(cluster, watcher) => outcome,
-                _ = signals.changed() => {
-                    let failed = ledger.left().into_iter().map(|object| format!("{object}: interrupted")).collect();
-                    RolledBack { failed, kept: Vec::new() }
-                }
-            }
-        });
-        match (outcome.failed.is_empty(), outcome.kept.is_empty()) {
-            (true, true) => "\nall created objects were rolled back".to_owned(),
-            (true, false) => format!("\nall created objects were rolled back, except:{}", lines(outcome.kept)),
-            (false, _) => format!("\nfailed to roll back:{}", lines([outcome.failed, outcome.kept].concat())),
-        }
     }
 }
