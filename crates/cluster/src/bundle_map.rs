@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use kube::api::{DynamicObject, PostParams};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::has_code;
@@ -56,7 +56,8 @@ pub struct BundleMapPlan<'a> {
 }
 
 /// The result of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct WrittenBundle {
     /// The keys, sorted.
     pub keys: Vec<String>,

@@ -65,7 +65,8 @@ impl Drop for InFlightRequest<'_> {
 }
 
 /// The result of a rollback.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RolledBack {
     /// What could not be rolled back, and why.
     pub failed: Vec<String>,
@@ -74,7 +75,8 @@ pub struct RolledBack {
 }
 
 /// What a failed run leaves on the cluster.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum AfterFailure {
     /// Nothing, because it changed nothing.
     Nothing,

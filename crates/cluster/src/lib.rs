@@ -43,8 +43,9 @@ pub use cluster_catalog::{
     delete_cluster_catalog, list_cluster_catalogs, wait_for_cluster_catalog,
 };
 pub use controller::{
-    CatalogContents, CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ControllerPlan, Dial, DialError, ManifestPlan, PodImages, PulledCatalogs,
-    ServeError, ServedCatalogs, chooses_users, manifests, run_cluster_catalogs, run_controller,
+    CatalogContents, CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ControllerPlan, Dial, DialError,
+    ManifestPlan, PodImages, PulledCatalogs, ServeError, ServedCatalogs, chooses_users, manifests,
+    run_cluster_catalogs, run_controller,
 };
 pub use error::Error;
 pub use installed::installed;

@@ -70,10 +70,7 @@ impl OtherCatalogs {
     ///
     /// # Errors
     /// Fails when the text of a blob cannot be read.
-    pub fn new(
-        named: impl IntoIterator<Item = (String, Fbc, Catalog)>,
-        limits: &Limits,
-    ) -> io::Result<OtherCatalogs> {
+    pub fn new(named: impl IntoIterator<Item = (String, Fbc, Catalog)>, limits: &Limits) -> io::Result<OtherCatalogs> {
         let others = named.into_iter().map(|(name, fbc, catalog)| Ok((name, Comparable::new(fbc, catalog)?)));
         Ok(OtherCatalogs { others: others.collect::<io::Result<_>>()?, limits: limits.clone() })
     }

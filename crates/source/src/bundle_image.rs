@@ -10,6 +10,7 @@ use bundle::{
 use fbc::fault::{Class, Fault};
 use fbc::{Limits, Members, Unportable};
 use image::{BaseImage, Descriptor, ImagePlan, Layer, LayerModes, Platform, Store};
+use serde::Serialize;
 
 use crate::error::{SourceError, at};
 use crate::images::Images;
@@ -53,7 +54,8 @@ pub struct PlannedBundle<'a> {
 }
 
 /// What was written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GeneratedBundle {
     /// The manifests that were left out, because they are hidden.
     pub left_out: Vec<PathBuf>,

@@ -6,6 +6,7 @@ use bundle::{BundleCheck, BundleDirectory, CheckError, Finding, Severity};
 use fbc::fault::{Class, Fault};
 use fbc::{Limits, Members};
 use image::Digest;
+use serde::Serialize;
 
 use crate::error::SourceError;
 use crate::images::Images;
@@ -24,7 +25,8 @@ pub struct UnpackBundle<'a> {
 }
 
 /// The result of unpacking.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UnpackedBundle {
     /// The digest of the image.
     pub digest: Digest,

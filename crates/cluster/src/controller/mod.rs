@@ -42,9 +42,7 @@ use reconcile::{ReconcileContext, reconcile};
 
 pub use manifests::{ManifestPlan, ServedCatalogs, manifests};
 pub use objects::{PodImages, chooses_users};
-pub use v1::{
-    CatalogContents, CatalogServer, ClusterCatalogsPlan, PulledCatalogs, ServeError, run_cluster_catalogs,
-};
+pub use v1::{CatalogContents, CatalogServer, ClusterCatalogsPlan, PulledCatalogs, ServeError, run_cluster_catalogs};
 
 /// Why a catalog does not answer.
 pub type DialError = Box<dyn std::error::Error + Send + Sync>;
