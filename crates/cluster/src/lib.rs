@@ -7,7 +7,6 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
-mod against;
 mod all_catalogs;
 mod apply;
 mod bundle_map;
@@ -15,6 +14,8 @@ mod catalog;
 mod catalog_source;
 mod cluster_catalog;
 mod controller;
+mod diagnosis;
+mod dry_run;
 mod error;
 pub mod extension;
 mod installed;
@@ -26,10 +27,8 @@ mod secret;
 mod views;
 mod watch;
 mod watcher;
-mod words;
 
 pub use access::{Access, Cluster, ClusterObject};
-pub use against::{DryRunResult, compare_with_cluster};
 pub use all_catalogs::{CatalogTemplate, CatalogTemplateError, ListedCatalog, OfKind, list_all_catalogs};
 pub use bundle_map::{
     BundleMapError, BundleMapPlan, DecompressError, StoredBundle, WrittenBundle, read_bundle, write_bundle,
@@ -47,6 +46,7 @@ pub use controller::{
     ManifestPlan, PodImages, PulledCatalogs, ServeError, ServedCatalogs, chooses_users, manifests,
     run_cluster_catalogs, run_controller,
 };
+pub use dry_run::{DryRunResult, compare_with_cluster};
 pub use error::Error;
 pub use installed::installed;
 pub use kind::ResourceKind;

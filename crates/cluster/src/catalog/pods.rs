@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
+use crate::diagnosis;
 use crate::views::{Condition, PodView, condition, label};
-use crate::words;
 
 /// The role of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -83,7 +83,7 @@ pub(crate) fn why_not(pod: &PodView) -> Option<String> {
     if pod.metadata.deletion_timestamp.is_some() {
         return Some("it is about to end".into());
     }
-    if let Some(problem) = words::pod(pod) {
+    if let Some(problem) = diagnosis::pod(pod) {
         return Some(problem.text);
     }
     let why = match pod.status.phase.as_str() {

@@ -10,8 +10,8 @@ use k8s_openapi::jiff::Timestamp;
 use super::objects::POD_HASH;
 use crate::catalog::{PodRole, PodState, is_ready};
 use crate::catalog_source::Complaint;
+use crate::diagnosis::{self, Outlook};
 use crate::views::{Condition, PodView, annotation, condition, label};
-use crate::words::{self, Outlook};
 
 /// The annotation with the time when a pod was promoted.
 pub(crate) const PROMOTED: &str = "olm.catalogSource/promotedAt";
@@ -47,7 +47,7 @@ impl Pod {
         let phase = object.status.phase.as_str();
         let disrupted = condition(&object.status.conditions, "DisruptionTarget").is_some_and(Condition::is_true);
         let why_not = state.why_not.clone();
-        let stuck = words::pod(object).is_some_and(|problem| problem.outlook > Outlook::MayRecover);
+        let stuck = diagnosis::pod(object).is_some_and(|problem| problem.outlook > Outlook::MayRecover);
         let failed = stuck || phase == "Unknown";
         Some(Pod {
             name: state.name,

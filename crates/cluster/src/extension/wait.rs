@@ -7,7 +7,7 @@ use crate::request::{ObjectName, Requests};
 use crate::run::wait::explain_deployment;
 use crate::views::{Certificate, ClusterExtension, Condition, Deployment, View, condition};
 use crate::watch::Watch;
-use crate::{Error, ResourceKind, cluster_catalog, words};
+use crate::{Error, ResourceKind, cluster_catalog, diagnosis};
 
 /// The reasons of operator-controller that are permanent failures.
 const PERMANENT: [&str; 3] = ["Blocked", "InvalidConfiguration", "ProgressDeadlineExceeded"];
@@ -96,7 +96,7 @@ pub(super) async fn for_deployments(
         let mut waiting = Vec::new();
         for one in &deployments {
             let name = one.object_name();
-            let why = words::deployment(&name.name, Some(one));
+            let why = diagnosis::deployment(&name.name, Some(one));
             requests.watcher.state(&name.to_string(), why.as_deref().unwrap_or_default());
             if why.is_some() {
                 waiting.push(one);

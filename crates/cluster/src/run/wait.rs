@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::pod;
+use crate::diagnosis::{self, ObjectProblem};
 use crate::request::{ObjectName, Requests};
 use crate::views::{
     CatalogSource, CatalogStatus, ClusterServiceVersion, Deployment, Event, InstallPlan, Job, Named, PodView,
     Subscription, View,
 };
 use crate::watch::Watch;
-use crate::words::{self, ObjectProblem};
 use crate::{Error, ResourceKind};
 
 /// Maximum number of events to show per object.
@@ -44,7 +44,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
             requests.watcher.state(&pod.to_string(), "");
             return Ok(status.pod_ip.clone());
         }
-        let problem = words::pod(&there);
+        let problem = diagnosis::pod(&there);
         let phase = if status.phase.is_empty() { "Pending" } else { status.phase.as_str() };
         let state = problem.as_ref().map_or(phase, |problem| problem.text.as_str());
         requests.watcher.state(&pod.to_string(), state);
@@ -69,7 +69,7 @@ async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &PodView,
     {
         text += &format!("\n  the end of its log:\n    {}", log.replace('\n', "\n    "));
     }
-    if words::could_not_start(there)
+    if diagnosis::could_not_start(there)
         && let Some(advice) = pod::advice(there)
     {
         text += &format!("\n  help: {advice}");
@@ -83,7 +83,7 @@ async fn events(requests: &Requests<'_>, object: &ObjectName) -> Vec<String> {
     let fields = format!("involvedObject.kind={},involvedObject.name={}", object.kind.kind, object.name);
     let found: Result<Vec<Event>, Error> = short.list(&object.namespace, &ListParams::default().fields(&fields)).await;
     let mut texts: Vec<String> = Vec::new();
-    for text in found.unwrap_or_default().iter().filter_map(words::event) {
+    for text in found.unwrap_or_default().iter().filter_map(diagnosis::event) {
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -119,14 +119,14 @@ pub(crate) async fn for_install_plan(
             requests.watcher.state(&context.subscription.to_string(), "");
             return Ok(plan.to_owned());
         }
-        let problem = words::subscription(&there);
+        let problem = diagnosis::subscription(&there);
         let waiting = "waiting for an install plan";
         let state = problem.as_ref().map_or(waiting, |problem| problem.text.as_str());
         requests.watcher.state(&context.subscription.to_string(), state);
         // A registry that crashes after its start will never serve.
         let pod: Option<PodView> = requests.read(context.pod).await?;
         if let Some(pod) = pod
-            && let Some(crash) = words::pod(&pod).filter(ObjectProblem::is_final)
+            && let Some(crash) = diagnosis::pod(&pod).filter(ObjectProblem::is_final)
         {
             let why = explain_pod(requests, context.pod, &pod, &crash).await;
             return Err(failed(format!("registry pod {} does not serve: {why}", context.pod.name)));
@@ -142,7 +142,7 @@ pub(crate) async fn for_install_plan(
 async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscription: &Subscription) -> String {
     let requests = &requests.diagnosis();
     if let Ok(Some(pod)) = requests.read(context.pod).await
-        && let Some(problem) = words::pod(&pod)
+        && let Some(problem) = diagnosis::pod(&pod)
     {
         let why = explain_pod(requests, context.pod, &pod, &problem).await;
         return format!("registry pod {} does not serve: {why}", context.pod.name);
@@ -150,11 +150,11 @@ async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscri
     if let Some(why) = unpack_problem(requests, context).await {
         return why;
     }
-    if let Some(problem) = words::subscription(subscription) {
+    if let Some(problem) = diagnosis::subscription(subscription) {
         return problem.text;
     }
     match requests.read::<CatalogSource>(context.catalog_source).await {
-        Ok(Some(source)) => match words::catalog_source(&source) {
+        Ok(Some(source)) => match diagnosis::catalog_source(&source) {
             Some(problem) => format!("catalog source {}: {}", context.catalog_source.name, problem.text),
             None if source.status == CatalogStatus::default() => {
                 "OLM has not reported on the catalog source: does its catalog operator run?".into()
@@ -172,14 +172,14 @@ async fn unpack_problem(requests: &Requests<'_>, context: &WaitContext<'_>) -> O
     let selector = ListParams::default().labels(&format!("{UNPACK_LABEL}={}", &hex[..63]));
     let namespace = &context.catalog_source.namespace;
     for pod in requests.list::<PodView>(namespace, &selector).await.unwrap_or_default() {
-        if let Some(problem) = words::pod(&pod) {
+        if let Some(problem) = diagnosis::pod(&pod) {
             let name = pod.object_name();
             let why = explain_pod(requests, &name, &pod, &problem).await;
             return Some(format!("the cluster cannot unpack the bundle image {}: {why}", context.bundle_image));
         }
     }
     for job in requests.list::<Job>(namespace, &selector).await.unwrap_or_default() {
-        if let Some(problem) = words::job(&job) {
+        if let Some(problem) = diagnosis::job(&job) {
             let name = job.object_name();
             let events = events(requests, &name).await;
             let events: String = events.iter().map(|event| format!("\n  event: {event}")).collect();
@@ -226,8 +226,8 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &Ob
             return Ok(());
         }
         let problem = match &there {
-            Some(there) => words::csv(there),
-            None => requests.read(plan).await?.as_ref().and_then(words::install_plan),
+            Some(there) => diagnosis::csv(there),
+            None => requests.read(plan).await?.as_ref().and_then(diagnosis::install_plan),
         };
         if let Some(problem) = &problem {
             watcher.state(&csv.to_string(), problem.text.lines().next().unwrap_or_default());
@@ -300,13 +300,13 @@ pub(crate) async fn explain_deployment(
     deployment: &ObjectName,
     found: Option<&Deployment>,
 ) -> Option<String> {
-    let why = words::deployment(&deployment.name, found)?;
+    let why = diagnosis::deployment(&deployment.name, found)?;
     let mut text = format!("\n  {why}");
-    let selector = found.map(words::selector).filter(|selector| !selector.is_empty());
+    let selector = found.map(diagnosis::selector).filter(|selector| !selector.is_empty());
     let Some(selector) = selector else { return Some(text) };
     let selector = ListParams::default().labels(&selector);
     for pod in requests.list::<PodView>(&deployment.namespace, &selector).await.unwrap_or_default() {
-        if let Some(problem) = words::pod(&pod) {
+        if let Some(problem) = diagnosis::pod(&pod) {
             let name = pod.object_name();
             let full = explain_pod(requests, &name, &pod, &problem).await;
             text += &format!("\n  pod {}: {}", name.name, full.replace('\n', "\n  "));
