@@ -1,14 +1,16 @@
 //! Findings about a bundle.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::ser::SerializeStruct;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::whole::Position;
 
 /// The severity of a finding; the worst is the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Information.
     Info,
@@ -141,32 +143,49 @@ impl Finding {
     }
 }
 
-impl Serialize for Finding {
-    /// Writes the keys of the reports of commands, which are a stable interface.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Finding", 10)?;
-        out.serialize_field("id", self.id)?;
-        out.serialize_field("severity", &self.severity)?;
-        out.serialize_field("message", &self.message)?;
-        out.serialize_field("help", &self.help)?;
-        out.serialize_field("bundle", &self.bundle)?;
-        out.serialize_field("object", &self.object)?;
-        out.serialize_field("file", &self.file)?;
-        out.serialize_field("line", &self.position.map(|at| at.line))?;
-        out.serialize_field("column", &self.position.map(|at| at.column))?;
-        out.serialize_field("pointer", &self.pointer)?;
-        out.end()
+/// A finding in reports.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Finding")]
+struct FindingReport<'a> {
+    /// The name of the rule.
+    id: &'a str,
+    severity: Severity,
+    message: &'a str,
+    /// The advice; empty if it is obvious.
+    help: &'a str,
+    /// The name of the bundle; empty if there is only one.
+    bundle: &'a str,
+    /// The object, as `KIND NAME`; empty if there is none.
+    object: &'a str,
+    /// The file; empty if there is none.
+    file: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    /// The location in the document, as a JSON pointer.
+    pointer: &'a str,
+}
+
+impl<'a> From<&'a Finding> for FindingReport<'a> {
+    fn from(finding: &'a Finding) -> FindingReport<'a> {
+        FindingReport {
+            id: finding.id,
+            severity: finding.severity,
+            message: &finding.message,
+            help: &finding.help,
+            bundle: &finding.bundle,
+            object: &finding.object,
+            file: &finding.file,
+            line: finding.position.map(|at| at.line),
+            column: finding.position.map(|at| at.column),
+            pointer: &finding.pointer,
+        }
     }
 }
 
-impl Serialize for Severity {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+reported_as!(Finding, FindingReport<'_>);
 
 /// A finding that a waiver accepts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Waived {
     #[serde(flatten)]
     pub finding: Finding,
@@ -202,23 +221,33 @@ impl Findings {
     }
 }
 
-impl Serialize for Findings {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Findings", 4)?;
-        out.serialize_field("passed", &self.passed)?;
-        out.serialize_field("findings", &self.findings)?;
-        out.serialize_field("counts", &self.counts())?;
-        match &*self.waived {
-            [] => out.skip_field("waived")?,
-            waived => out.serialize_field("waived", waived)?,
-        }
-        out.end()
+/// Findings in reports.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Findings")]
+struct FindingsReport<'a> {
+    /// Whether no finding is one to fail on.
+    passed: bool,
+    /// The findings by descending severity, then by bundle, file and line.
+    findings: &'a [Finding],
+    /// The number of findings by severity.
+    counts: FindingCounts<'a>,
+    /// The findings that waivers accept.
+    #[serde(skip_serializing_if = "<[Waived]>::is_empty")]
+    waived: &'a [Waived],
+}
+
+impl<'a> From<&'a Findings> for FindingsReport<'a> {
+    fn from(report: &'a Findings) -> FindingsReport<'a> {
+        let Findings { passed, findings, waived } = report;
+        FindingsReport { passed: *passed, findings, counts: report.counts(), waived }
     }
 }
 
+reported_as!(Findings, FindingsReport<'_>);
+
 /// The number of findings by severity.
-#[derive(Debug, Clone, Copy)]
-pub struct FindingCounts<'a>(&'a [Finding]);
+#[derive(Debug, Clone, Copy, JsonSchema)]
+pub struct FindingCounts<'a>(#[schemars(with = "BTreeMap<Severity, usize>")] &'a [Finding]);
 
 impl Serialize for FindingCounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -10,6 +10,9 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+#[macro_use]
+mod reported;
+
 mod document;
 mod error;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the only module that reads bundle files")]

@@ -28,6 +28,7 @@ mod sample;
 pub mod schema;
 mod selection;
 pub mod tree;
+pub mod validation;
 
 pub use build::{CheckOutcome, Problems, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};

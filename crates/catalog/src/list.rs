@@ -8,12 +8,13 @@ use fbc::fault::{Class, Fault};
 use fbc::json::Raw;
 use fbc::release::cmp_version_release;
 use fbc::{Fbc, Limits, property, similar};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Bundle, Catalog, Package};
 
 /// A package in a list.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow<'a> {
     /// Its name.
@@ -31,7 +32,7 @@ pub struct PackageRow<'a> {
 }
 
 /// A channel in a list.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelRow<'a> {
     /// The name of its package.
@@ -49,7 +50,7 @@ pub struct ChannelRow<'a> {
 }
 
 /// A bundle in a list, as a member of one channel.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedBundle<'a> {
     /// The name of its package.

@@ -1,5 +1,6 @@
 //! Catalogs of both generations of OLM: their list, and the templates in files.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::views::{CatalogSource, ClusterCatalog, Identity};
 use crate::{Cluster, Error, ResourceKind};
 
 /// A catalog of either generation of OLM.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ListedCatalog {
     /// A CatalogSource.
@@ -19,7 +20,7 @@ pub enum ListedCatalog {
 }
 
 /// The state of an object, with its kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OfKind<T> {
     #[serde(flatten)]
     pub state: T,

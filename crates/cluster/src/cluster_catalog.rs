@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use fbc::fault::{Class, Fault};
 use kube::api::ListParams;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ impl ClusterCatalogPlan {
 }
 
 /// The state of a ClusterCatalog.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogState {
     /// Its name.

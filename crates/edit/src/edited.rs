@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use fbc::blob::ChannelEntry;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::outline::Outline;
@@ -10,7 +11,7 @@ use crate::transaction::{ChangedFile, NewContent};
 use crate::verify::StrandedVersions;
 
 /// What an edit changed, or would change in a dry run.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Edited {
     /// The changes in one line, if packages, channels, bundles or edges change.
@@ -29,7 +30,7 @@ pub struct Edited {
 }
 
 /// What happened to a file or an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum EditedPart {
     /// It is new.
@@ -41,7 +42,7 @@ pub enum EditedPart {
 }
 
 /// A changed file.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileReport {
     /// The path relative to the catalog.
@@ -62,7 +63,7 @@ impl FileReport {
 }
 
 /// A changed entry of a channel. A removed one has the edges that it had.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedEntry {
     pub package: String,

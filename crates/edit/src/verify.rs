@@ -13,6 +13,7 @@ use fbc::blob::{CHANNEL, DEPRECATIONS, PACKAGE};
 use fbc::json::{JsonLayout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 use fbc::{Blob, Fbc, FileId};
+use schemars::JsonSchema;
 use serde::Serialize;
 use twox_hash::XxHash3_128;
 
@@ -307,7 +308,7 @@ impl Stranded {
 }
 
 /// The versions of a channel that lose their upgrade path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StrandedVersions {
     pub package: String,

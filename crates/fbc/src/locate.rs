@@ -7,7 +7,7 @@ use crate::documents::{EndOfDocuments, Splitter};
 use crate::files;
 use crate::json::JsonPath;
 use crate::limits::MAX_DEPTH;
-use crate::problem::{FileId, Place, Problem, Spot};
+use crate::problem::{FileId, Place, Problem, ProblemSeverity, Spot};
 use crate::spans::Spans;
 
 /// A position with its line.
@@ -199,6 +199,11 @@ impl LocatedProblem<'_> {
     /// Returns the paths, to show them differently.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
         self.path.iter_mut().chain(self.first.as_mut().map(|(path, _)| path))
+    }
+
+    /// Returns whether it is an error.
+    pub fn is_error(&self) -> bool {
+        self.problem.severity == ProblemSeverity::Error
     }
 }
 

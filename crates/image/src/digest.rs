@@ -1,8 +1,10 @@
 //! Content digests: `sha256:` and 64 hexadecimal digits.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
@@ -50,6 +52,16 @@ impl FromStr for Digest {
             *byte = digit(pair[0]) << 4 | digit(pair[1]);
         }
         Ok(Digest(bytes))
+    }
+}
+
+impl JsonSchema for Digest {
+    fn schema_name() -> Cow<'static, str> {
+        "Digest".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"})
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use http::Uri;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::auth::Credentials;
@@ -13,7 +14,7 @@ use crate::registry::{Challenge, RegistrySource, address};
 use crate::{Digest, Error, ErrorKind, Location, Reference};
 
 /// How an image is reached.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The image, as named by the user.
@@ -44,7 +45,7 @@ impl Explanation {
 }
 
 /// A problem and its solution.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedProblem {
     /// The error message.
@@ -61,7 +62,7 @@ impl From<&Error> for ExplainedProblem {
 }
 
 /// A source of an image: its registry or a mirror.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedSource {
     /// The reference of the image at this source.
@@ -100,7 +101,7 @@ pub struct ExplainedSource {
 }
 
 /// The certificates used for a source.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceCertificates {
     /// The number of root certificates: the system's and those of `--ca-file`.
@@ -120,7 +121,7 @@ pub struct SourceCertificates {
 }
 
 /// The source of credentials, without the credentials.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialsUsed {
     pub file: PathBuf,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::signature::Judgement;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::client::{Client, INSECURE_POLICY, Inner};
@@ -11,7 +12,7 @@ use crate::signature::sources::Collected;
 use crate::{Digest, Error, ErrorKind, Location};
 
 /// How the policy judges an image.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
     /// The image, as named by the user.

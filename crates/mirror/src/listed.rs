@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use image::Reference;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ pub const LIMIT: u64 = 64 << 20;
 const KIND: &str = "DeleteImageList";
 
 /// An image on a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListedImage {
     /// The source of the image.
     pub source: String,

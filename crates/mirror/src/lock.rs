@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use image::{Digest, Hasher, Platform, Reference};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::is_path;
@@ -82,7 +83,7 @@ pub enum LockError {
 }
 
 /// The selected content.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lock {
     /// The version of the format.
@@ -98,7 +99,7 @@ pub struct Lock {
 }
 
 /// A selected catalog.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedCatalog {
     /// The catalog, as named in the file.
@@ -131,7 +132,7 @@ pub struct LockedCatalog {
 }
 
 /// A selected package.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedPackage {
     /// Its default channel.
@@ -141,7 +142,7 @@ pub struct LockedPackage {
 }
 
 /// The role of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     Bundle,
@@ -153,7 +154,7 @@ pub enum Role {
 }
 
 /// A selected image.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedImage {
     /// The image, as referenced by its source.
@@ -180,7 +181,7 @@ pub struct LockedImage {
 }
 
 /// A referrer of an image.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedReferrer {
     /// The digest of its manifest.
@@ -194,7 +195,7 @@ pub struct LockedReferrer {
 }
 
 /// Excluded content.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LeftOut {
     /// The image or bundle.

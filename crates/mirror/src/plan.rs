@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use image::{Digest, Reference};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::MirrorError;
@@ -16,7 +17,7 @@ use crate::session::MirrorSession;
 use crate::set::{Inventory, write_whole};
 
 /// What would be mirrored, and its size.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanReport {
     /// The selection; catalogs that are cut have no image yet.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use image::{Client, Digest, Reference};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::MirrorError;
@@ -14,7 +15,7 @@ use crate::push::{RECORD, record_tag};
 use crate::session::MirrorSession;
 
 /// The removed images, or those to remove.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PruneReport {
     /// The images, by digest.
@@ -31,7 +32,7 @@ pub struct PruneReport {
 }
 
 /// The sets that a registry records.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct PrunedSets {
     /// The number of sets that are not kept.
     pub unneeded: usize,

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use image::{BlobRequest, CatalogImages, Descriptor, Digest, Error, ErrorKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::MirrorError;
@@ -22,7 +23,7 @@ use crate::verify::by_image;
 use crate::volume::{self, CompleteSet, Written};
 
 /// What a pull did.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullReport {
     /// The digest of the lock; `None` if the set is incomplete.

@@ -8,6 +8,7 @@ use image::{
     BlobPush, BlobPushSummary, BlobSource, Client, Descriptor, Digest, ImageManifest, ManifestPush, Parts, Reference,
     Store, media_type,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::destination::MirrorDestination;
@@ -27,7 +28,7 @@ pub(crate) const RECORD: &str = "opm-mirror-locks";
 /// The media type of a recorded lock.
 const RECORD_TYPE: &str = "application/vnd.opm.mirror.lock.v1+json";
 /// The transferred blobs of a push.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PushedBlobs {
     /// The number of sent blobs.
     pub blobs: usize,
@@ -40,7 +41,7 @@ pub struct PushedBlobs {
 }
 
 /// What a push or a copy did.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PushReport {
     /// The digest of the lock; `None` if images are missing before the lock is made.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use image::{Error, ErrorKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::lock::Role;
@@ -27,7 +28,7 @@ pub enum OnMissing {
 }
 
 /// A missing image.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingImage {
     /// The image, as referenced by its source.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use image::{BlobRequest, Client, Digest, Reference, Store};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::MirrorError;
@@ -15,7 +16,7 @@ use crate::session::MirrorSession;
 use crate::set::Inventory;
 
 /// The state of a set.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VerifyReport {
     /// The digest of the lock.

@@ -1,7 +1,6 @@
 //! Formats findings about bundles.
 
 use std::fmt::Write as _;
-use std::io::{BufWriter, Write as _};
 
 use bundle::{Finding, Findings};
 use clap::builder::TypedValueParser;
@@ -41,7 +40,7 @@ pub(crate) fn print(report: &Findings, output: FindingsOutput, printer: &mut Pri
     }
     let text = match output {
         FindingsOutput::Text => text(findings),
-        FindingsOutput::Json => return json(report, printer),
+        FindingsOutput::Json => return Ok(printer.json(report)?),
         FindingsOutput::Sarif => sarif::findings(findings),
         FindingsOutput::Github => findings.iter().map(annotation).collect(),
         FindingsOutput::Markdown => markdown(findings),
@@ -54,15 +53,6 @@ pub(crate) fn print(report: &Findings, output: FindingsOutput, printer: &mut Pri
 pub(crate) fn waived_line(count: usize) -> String {
     let many = if count == 1 { "1 finding is".to_owned() } else { format!("{count} findings are") };
     format!("{many} waived")
-}
-
-/// Prints a report as JSON.
-pub(crate) fn json(report: &impl serde::Serialize, printer: &mut Printer) -> Result<(), Failure> {
-    // Serialize directly: a `Value` of thousands of findings takes more memory.
-    let mut out = BufWriter::new(printer.data());
-    serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(out.flush()?)
 }
 
 fn place(finding: &Finding) -> String {

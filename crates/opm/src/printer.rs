@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use serde::Serialize;
+
 use crate::{progress, table};
 
 /// Writes to stdout and stderr.
@@ -45,6 +47,13 @@ impl Printer {
     /// Returns stdout.
     pub(crate) fn data(&mut self) -> &mut (dyn Write + Send) {
         &mut self.out
+    }
+
+    /// Writes a report to stdout as JSON.
+    pub(crate) fn json(&mut self, report: &impl Serialize) -> io::Result<()> {
+        // Serialize directly: a `Value` of thousands of findings takes more memory.
+        serde_json::to_writer_pretty(&mut self.out, report)?;
+        self.out.write_all(b"\n")
     }
 
     /// Flushes stdout.

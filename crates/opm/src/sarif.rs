@@ -1,9 +1,8 @@
 //! Formats problems and findings as SARIF 2.1.0 for code hosts and editors.
 
 use bundle::{Finding, Severity};
+use fbc::locate::LocatedProblem;
 use serde_json::{Value, json};
-
-use crate::report::LocatedProblem;
 
 /// Returns problems of a catalog as a SARIF log.
 pub(crate) fn log(found: &[LocatedProblem<'_>]) -> String {

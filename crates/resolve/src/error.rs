@@ -5,6 +5,7 @@ use catalog::needs::NeedError;
 use fbc::fault::{Class, Fault};
 use olm_cel::{RuleError, TooLong};
 
+use crate::masterminds::MastermindsError;
 use crate::resolver::ResolutionRefusal;
 
 /// Why a query of a [`crate::pool::Pool`] has no answer.
@@ -76,6 +77,9 @@ pub enum RequestError {
         "{package} is subscribed to already, so that {version} cannot be requested: clusters choose by the channel"
     )]
     Subscribed { package: String, version: String },
+    /// The version is not a range.
+    #[error("{text}: expected a range like '1.2.x', '~1.2' or '>=1, <3': {error}")]
+    Range { text: String, error: MastermindsError },
 }
 
 /// Why objects do not have the content of a namespace.
@@ -118,7 +122,7 @@ pub enum NamespaceError {
 impl Fault for RequestError {
     fn class(&self) -> Class {
         match self {
-            RequestError::Syntax | RequestError::VersionMissing(_) => Class::Usage,
+            RequestError::Syntax | RequestError::VersionMissing(_) | RequestError::Range { .. } => Class::Usage,
             _ => Class::Refused,
         }
     }

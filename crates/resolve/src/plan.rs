@@ -1,43 +1,132 @@
 //! Describes the result of a resolution.
 
 use catalog::chain::EntryEdge;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::explain::explain;
 use crate::input::ClusterNamespace;
 use crate::pool::{MemberIndex, Pool};
-use crate::resolver::{self, Chosen, InclusionReason, Resolution, SolutionItem};
+use crate::resolver::{self, Chosen, InclusionReason, Resolution, ResolutionRefusal, SolutionItem};
+
+/// What a cluster does in a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum NamespacePlan {
+    Resolved(PlannedChanges),
+    Conflict(PlanConflict),
+}
+
+/// The changes of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlannedChanges {
+    /// Always true.
+    resolved: bool,
+    pub bundles: Vec<PlannedChange>,
+}
+
+/// Why nothing in a namespace changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlanConflict {
+    /// Always false.
+    resolved: bool,
+    /// The reason of the condition that OLM sets, or `GaveUp`.
+    pub reason: &'static str,
+    /// The message of OLM, or ours if opm gave up.
+    message: String,
+    /// The conflict, line by line.
+    pub explanation: Vec<String>,
+    /// Who refuses.
+    #[serde(skip)]
+    pub refusal: ResolutionRefusal,
+}
 
 /// The change of one bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
     /// `install`, `upgrade` or `keep`.
     pub action: &'static str,
     /// The bundle.
     pub name: String,
+    pub package: String,
+    pub version: Option<String>,
+    /// Its channel, unless it stays.
+    pub channel: Option<String>,
+    /// Its catalog, unless it stays.
+    pub catalog: Option<String>,
     /// The bundle that it replaces.
     pub replaces: Option<String>,
-    /// Its catalog and channel; empty for a bundle that stays.
-    pub origin: String,
-    /// Why it is installed, and why no newer one is.
+    /// The field of the channel entry that leads to it.
+    pub edge: Option<&'static str>,
+    /// Why it is installed.
     pub reasons: Vec<String>,
+    /// Why no newer one is.
+    pub passed_over: Vec<String>,
+    /// Its catalog and channel in words; empty for a bundle that stays.
+    #[serde(skip)]
+    pub origin: String,
 }
 
-/// Describes the change of every bundle.
-pub fn steps(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen]) -> Vec<PlannedChange> {
-    let step = |chosen: &Chosen| {
-        let name = resolver::bundle(pool, state, chosen.item).name.clone();
-        let old = chosen.replaces.map(|place| state.installed[place].name.clone());
-        let (action, origin) = match chosen.item {
-            // A bundle whose range covers its own version is up to date.
-            SolutionItem::Member(node) if old.as_ref() != Some(&name) => {
-                (if old.is_some() { "upgrade" } else { "install" }, origin(pool, node))
-            }
-            _ => ("keep", String::new()),
-        };
-        let reasons = reasons(pool, state, chosen).into_iter().chain(passed_over(pool, state, chosen)).collect();
-        PlannedChange { action, name, replaces: old.filter(|_| action == "upgrade"), origin, reasons }
+impl PlannedChange {
+    /// Returns the bundle that it upgrades.
+    pub fn upgraded(&self) -> Option<&str> {
+        self.replaces.as_deref().filter(|_| self.action == "upgrade")
+    }
+
+    /// Returns why it is installed, and why no newer one is.
+    pub fn lines(&self) -> impl Iterator<Item = &String> {
+        self.reasons.iter().chain(&self.passed_over)
+    }
+}
+
+/// Resolves a namespace as OLM v0 does.
+pub fn namespace(pool: &Pool<'_>, state: &ClusterNamespace) -> NamespacePlan {
+    let conflict = |reason, refusal: ResolutionRefusal, explanation| {
+        let message = refusal.to_string();
+        NamespacePlan::Conflict(PlanConflict { resolved: false, reason, message, explanation, refusal })
     };
-    chosen.iter().map(step).collect()
+    match resolver::resolve(pool, state) {
+        Resolution::Solved(chosen) => {
+            let bundles = chosen.iter().map(|chosen| change(pool, state, chosen)).collect();
+            NamespacePlan::Resolved(PlannedChanges { resolved: true, bundles })
+        }
+        Resolution::Unsatisfiable(found) => {
+            let lines = explain(pool, state, &found).iter().map(|line| line.trim_end().to_owned()).collect();
+            conflict("ConstraintsNotSatisfiable", ResolutionRefusal::Olm(found.message()), lines)
+        }
+        Resolution::Error(ResolutionRefusal::GaveUp) => conflict("GaveUp", ResolutionRefusal::GaveUp, Vec::new()),
+        Resolution::Error(refusal) => conflict("ErrorPreventedResolution", refusal, Vec::new()),
+    }
+}
+
+/// Describes the change of a bundle.
+fn change(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> PlannedChange {
+    let bundle = resolver::bundle(pool, state, chosen.item);
+    let replaces = chosen.replaces.map(|place| state.installed[place].name.clone());
+    let moved = match chosen.item {
+        // A bundle whose range covers its own version is up to date.
+        SolutionItem::Member(node) if replaces.as_ref() != Some(&bundle.name) => Some(node),
+        _ => None,
+    };
+    let member = moved.map(|node| pool.member(node));
+    PlannedChange {
+        action: match (moved, &replaces) {
+            (None, _) => "keep",
+            (Some(_), Some(_)) => "upgrade",
+            (Some(_), None) => "install",
+        },
+        name: bundle.name.clone(),
+        package: bundle.package.clone(),
+        version: bundle.version.as_ref().map(ToString::to_string),
+        channel: member.map(|member| member.channel.to_string()),
+        catalog: member.map(|member| pool.sources[member.source].name.clone()),
+        replaces,
+        edge: resolver::edge(pool, state, chosen).map(EntryEdge::field),
+        reasons: reasons(pool, state, chosen),
+        passed_over: passed_over(pool, state, chosen),
+        origin: moved.map(|node| origin(pool, node)).unwrap_or_default(),
+    }
 }
 
 /// Describes the catalog and channel of a member.
@@ -58,7 +147,7 @@ pub fn by(edge: EntryEdge, old: &str) -> String {
 }
 
 /// Explains why a bundle is installed.
-pub fn reasons(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> Vec<String> {
+fn reasons(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> Vec<String> {
     let words = |reason: &InclusionReason| match reason {
         InclusionReason::Subscription(place) => {
             let request = &state.subscriptions[*place];
@@ -84,7 +173,7 @@ pub fn reasons(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> Ve
 }
 
 /// Explains why a Subscription does not get the first bundle of its channel.
-pub fn passed_over(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> Vec<String> {
+fn passed_over(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &Chosen) -> Vec<String> {
     let asked = chosen.reasons.iter().find_map(|reason| match reason {
         InclusionReason::Subscription(place) => Some(*place),
         _ => None,

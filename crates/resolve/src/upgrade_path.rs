@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use catalog::chain::EntryEdge;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::error::RequestError;
 use crate::input::CandidateBundle;
@@ -85,7 +87,7 @@ pub struct UpgradePath {
 }
 
 /// One upgrade.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UpgradeStep {
     /// The bundle that is installed after it.
     pub name: String,
@@ -98,7 +100,7 @@ pub struct UpgradeStep {
 }
 
 /// A bundle that is installed or upgraded with another.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Along {
     /// The bundle.
     pub name: String,
@@ -107,11 +109,55 @@ pub struct Along {
     /// Its version.
     pub version: Option<String>,
     /// Its package, version, channel and catalog in words.
+    #[serde(skip)]
     pub origin: String,
     /// The bundle that it replaces.
     pub replaces: Option<String>,
     /// The requirements that it meets; none if its own Subscription upgrades it.
     pub reasons: Vec<String>,
+}
+
+/// An upgrade path as programs read it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PathReport<'a> {
+    package: &'a str,
+    channel: &'a str,
+    /// The installed bundle.
+    from: &'a str,
+    /// The steps in order.
+    steps: &'a [UpgradeStep],
+    end: Ending,
+    /// Whether the cluster reaches the target, or the newest bundle.
+    arrived: bool,
+    /// Why it does not.
+    explanation: Vec<String>,
+    /// The channels in which it would.
+    elsewhere: &'a [String],
+    /// The bundle whose CRDs OLM v1 refuses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<Option<&'a str>>,
+    /// The number of steps whose CRDs OLM v1 compares, and opm could not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_compared: Option<usize>,
+}
+
+impl<'a> From<&'a UpgradePath> for PathReport<'a> {
+    fn from(path: &'a UpgradePath) -> PathReport<'a> {
+        let refusal = path.refusal.as_ref().map(ToString::to_string);
+        PathReport {
+            package: &path.package,
+            channel: &path.channel,
+            from: &path.from,
+            steps: &path.steps,
+            end: path.end,
+            arrived: path.arrived,
+            explanation: path.explanation.iter().cloned().chain(refusal).collect(),
+            elsewhere: &path.elsewhere,
+            refused: path.v1.then_some(path.refused.as_deref()),
+            not_compared: path.v1.then_some(path.not_compared),
+        }
+    }
 }
 
 impl Along {
@@ -125,7 +171,8 @@ impl Along {
 }
 
 /// Why a path ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Ending {
     /// There is no newer bundle.
     Latest,
@@ -139,20 +186,6 @@ pub enum Ending {
     Unknown,
     /// OLM v1 refuses the CRDs of the next bundle.
     Refused,
-}
-
-impl Ending {
-    /// Returns the name of the ending in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Ending::Latest => "latest",
-            Ending::Reached => "reached",
-            Ending::Stuck => "stuck",
-            Ending::Blocked => "blocked",
-            Ending::Unknown => "unknown",
-            Ending::Refused => "refused",
-        }
-    }
 }
 
 /// Follows the upgrades of a package.

@@ -6,10 +6,15 @@ use std::collections::{HashMap, HashSet};
 use catalog::chain::EntryEdge;
 use fbc::release::cmp_version_release;
 use fbc::version::Version;
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use crate::error::RequestError;
 use crate::input::CandidateBundle;
 use crate::masterminds::MastermindsRange;
+use crate::plan::origin;
 use crate::pool::{MemberIndex, Pool};
+use crate::request::InstallRequest;
 
 /// A request to install a package.
 #[derive(Debug, Default)]
@@ -83,6 +88,121 @@ fn select_among(pool: &Pool<'_>, request: &V1Request<'_>, nodes: &[MemberIndex])
         }
     };
     Err(NoChoice { from: request.installed.and_then(|old| old.version.clone()), reason })
+}
+
+/// What clusters install for several packages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ExtensionChoices {
+    /// Whether a bundle is chosen for each package.
+    pub resolved: bool,
+    pub bundles: Vec<ExtensionChoice>,
+}
+
+/// What a cluster installs for a package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ExtensionChoice {
+    Chosen(ChosenBundle),
+    Failed(FailedChoice),
+}
+
+/// The bundle that is chosen for a package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChosenBundle {
+    /// `install`, `upgrade` or `keep`.
+    pub action: &'static str,
+    /// The bundle.
+    pub name: String,
+    pub package: String,
+    pub version: Option<String>,
+    /// The catalog.
+    pub catalog: String,
+    /// The bundle that it upgrades.
+    pub replaces: Option<String>,
+    /// Whether it is deprecated, because there is nothing else.
+    pub deprecated: bool,
+    /// Its catalog and channel in words.
+    #[serde(skip)]
+    pub origin: String,
+    /// Whether it has dependencies, which this generation does not install.
+    #[serde(skip)]
+    pub has_dependencies: bool,
+}
+
+/// A package for which no bundle is chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FailedChoice {
+    /// `fail`.
+    action: &'static str,
+    package: String,
+    /// The message of the cluster.
+    message: String,
+    #[serde(skip)]
+    pub error: NoChoice,
+}
+
+/// Chooses a bundle for each request, and for each installed package without one, which follows its channel in
+/// `channels`.
+///
+/// # Errors
+/// Fails when the version of a request is not a range.
+pub fn choose(
+    pool: &Pool<'_>,
+    requests: &[InstallRequest],
+    installed: &[CandidateBundle],
+    channels: &[InstallRequest],
+    any_version: bool,
+) -> Result<ExtensionChoices, RequestError> {
+    let mut requests = requests.to_vec();
+    for csv in installed {
+        if !requests.iter().any(|request| request.package == csv.package) {
+            let channel = channels.iter().find(|it| it.package == csv.package).and_then(|it| it.channel.clone());
+            let (text, package) = (csv.name.clone(), csv.package.clone());
+            requests.push(InstallRequest { text, package, channel, version: None });
+        }
+    }
+    let choose = |request: &InstallRequest| {
+        let range = request.version.as_deref().map(MastermindsRange::parse).transpose();
+        let range = range.map_err(|error| RequestError::Range { text: request.text.clone(), error })?;
+        let channels: Vec<String> =
+            request.channel.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
+        let installed = installed.iter().find(|csv| csv.package == request.package);
+        let package = &request.package;
+        let range = range.as_ref();
+        let choice = match select(pool, &V1Request { package, channels: &channels, range, installed, any_version }) {
+            Ok(node) => ExtensionChoice::Chosen(chosen(pool, node, installed)),
+            Err(error) => {
+                let (package, message) = (package.clone(), error.to_string());
+                ExtensionChoice::Failed(FailedChoice { action: "fail", package, message, error })
+            }
+        };
+        Ok(choice)
+    };
+    let bundles = requests.iter().map(choose).collect::<Result<Vec<_>, RequestError>>()?;
+    let resolved = bundles.iter().all(|choice| matches!(choice, ExtensionChoice::Chosen(_)));
+    Ok(ExtensionChoices { resolved, bundles })
+}
+
+/// Describes the chosen bundle.
+fn chosen(pool: &Pool<'_>, node: MemberIndex, installed: Option<&CandidateBundle>) -> ChosenBundle {
+    let member = pool.member(node);
+    let name = &member.bundle.name;
+    let action = match installed {
+        None => "install",
+        Some(old) if old.name == *name => "keep",
+        Some(_) => "upgrade",
+    };
+    ChosenBundle {
+        action,
+        name: name.clone(),
+        package: member.bundle.package.clone(),
+        version: member.bundle.version.as_ref().map(ToString::to_string),
+        catalog: pool.sources[member.source].name.clone(),
+        replaces: installed.filter(|_| action == "upgrade").map(|old| old.name.clone()),
+        deprecated: is_deprecated(pool, node),
+        origin: origin(pool, node),
+        has_dependencies: !member.bundle.facts.needs.is_empty(),
+    }
 }
 
 /// The upgrades of a cluster of the second generation, step by step.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::chain::EntryEdge;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::dependencies;
 use crate::error::RequestError;
@@ -15,14 +17,26 @@ use crate::request::{self, InstallRequest};
 use crate::requirers::Requirers;
 use crate::resolver::{self, InclusionReason, Resolution as Resolved, ResolutionRefusal, SolutionItem};
 
+/// The answers for a request, as programs read them.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WhyReport<'a> {
+    pub package: &'a str,
+    /// The version or bundle in question.
+    pub version: Option<&'a str>,
+    pub answers: &'a [ReasonPart],
+}
+
 /// A heading, and lines below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReasonPart {
     /// The key of the topic.
+    #[serde(rename = "about")]
     pub key: &'static str,
     /// The short answer.
+    #[serde(rename = "summary")]
     pub heading: String,
     /// The details.
+    #[serde(rename = "details")]
     pub lines: Vec<String>,
 }
 

@@ -11,6 +11,7 @@ use fbc::blob::TextBuffer;
 use fbc::csv::rebuilt;
 use fbc::version::Version;
 use fbc::{Blob, Fbc, Limits, property};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -50,7 +51,7 @@ pub struct CatalogBundles<'a> {
 }
 
 /// Whether each generation of OLM installs a bundle of a catalog.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct RehearsedBundle {
     pub package: String,
     pub bundle: String,

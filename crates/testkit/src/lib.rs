@@ -17,6 +17,7 @@ mod program;
 pub mod published;
 #[cfg(feature = "recorded")]
 mod recorded;
+mod reports;
 pub mod requests;
 mod rounds;
 mod running;
@@ -36,5 +37,6 @@ pub use port::free_port;
 pub use program::static_program;
 #[cfg(feature = "recorded")]
 pub use recorded::Recorded;
+pub use reports::{assert_report, report_schema};
 pub use rounds::kill_rounds;
 pub use running::Running;

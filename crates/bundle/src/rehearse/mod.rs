@@ -29,10 +29,11 @@ pub use modes::InstallModeType;
 pub use rehearsal::{InstallDecision, OlmGeneration, OnCluster, Prediction, Rehearsal, Rehearse, rehearse};
 pub use upgrade::{Effect, FIELDS, ObjectChange, upgrade};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The reason why a cluster would reject a bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClusterRefusal {
     /// A machine-readable identifier.
     pub id: &'static str,

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::finding::{Finding, Findings, Severity};
+use crate::finding::{Finding, FindingCounts, Findings, Severity};
 use crate::loaded::LoadedBundle;
 use crate::rehearse::input::{RehearsalInput, text};
 use crate::rehearse::limits::{self, Level, Limit, OlmTarget};
@@ -109,19 +109,28 @@ impl InstallDecision {
     }
 }
 
-impl Serialize for InstallDecision {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let installs = match self {
+/// A decision in reports.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InstallDecision")]
+struct DecisionReport<'a> {
+    /// Whether OLM installs the bundle; `null` if the metadata in the catalog does not decide it.
+    installs: Option<bool>,
+    /// The reason of a refusal.
+    reason: Option<&'a str>,
+}
+
+impl<'a> From<&'a InstallDecision> for DecisionReport<'a> {
+    fn from(decision: &'a InstallDecision) -> DecisionReport<'a> {
+        let installs = match decision {
             InstallDecision::Installs => Some(true),
             InstallDecision::Refused(_) => Some(false),
             InstallDecision::NeedsImage => None,
         };
-        let mut out = serializer.serialize_struct("Decision", 2)?;
-        out.serialize_field("installs", &installs)?;
-        out.serialize_field("reason", &self.reason())?;
-        out.end()
+        DecisionReport { installs, reason: decision.reason() }
     }
 }
+
+reported_as!(InstallDecision, DecisionReport<'_>);
 
 impl Rehearse {
     /// Returns the request for an installation as users make it, with the defaults of everything.
@@ -559,37 +568,75 @@ fn first_fault(crd: &Value, resource: &Value) -> Option<String> {
     crate::check::schema_faults(schema, resource)?.into_iter().next()
 }
 
-impl Serialize for Rehearsal {
-    /// Writes the JSON of `opm rehearse`.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Applied<'a> {
-            phase: Option<&'static str>,
-            bytes: usize,
-            object: &'a Value,
-        }
-        let prediction = &self.prediction;
-        let applied = |object| Applied {
+/// A rehearsal in reports.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Rehearsal")]
+struct RehearsalReport<'a> {
+    /// The release of OLM.
+    olm: &'a str,
+    bundle: Option<&'a str>,
+    package: &'a str,
+    /// The namespace of the installation.
+    namespace: &'a str,
+    /// The watched namespaces; an empty one stands for all.
+    targets: &'a [String],
+    /// Whether OLM installs the bundle.
+    installable: bool,
+    refusal: Option<&'a ClusterRefusal>,
+    /// The objects that it creates, in order.
+    objects: Vec<AppliedObject<'a>>,
+    /// What an upgrade from the previous bundle changes.
+    upgrade: Option<&'a [ObjectChange]>,
+    other: OtherGeneration<'a>,
+    findings: &'a [Finding],
+    /// The number of findings by severity.
+    counts: FindingCounts<'a>,
+}
+
+/// An object that OLM creates.
+#[derive(Serialize, JsonSchema)]
+struct AppliedObject<'a> {
+    /// The phase in which OLM v1 applies it.
+    phase: Option<&'a str>,
+    /// Its size.
+    bytes: usize,
+    object: &'a Value,
+}
+
+/// How the other generation of OLM differs.
+#[derive(Serialize, JsonSchema)]
+struct OtherGeneration<'a> {
+    /// Its release.
+    olm: &'a str,
+    differences: &'a [String],
+}
+
+impl<'a> From<&'a Rehearsal> for RehearsalReport<'a> {
+    fn from(rehearsal: &'a Rehearsal) -> RehearsalReport<'a> {
+        let prediction = &rehearsal.prediction;
+        let applied = |object| AppliedObject {
             phase: prediction.phases.then(|| v1::phase(text(object, "/kind"))),
             bytes: limits::length(object),
             object,
         };
-        let mut out = serializer.serialize_struct("Rehearsal", 12)?;
-        out.serialize_field("olm", &prediction.title)?;
-        out.serialize_field("bundle", &self.bundle)?;
-        out.serialize_field("package", &self.package)?;
-        out.serialize_field("namespace", &prediction.namespace)?;
-        out.serialize_field("targets", &prediction.targets)?;
-        out.serialize_field("installable", &self.is_installable())?;
-        out.serialize_field("refusal", &prediction.refusal)?;
-        out.serialize_field("objects", &prediction.objects.iter().map(applied).collect::<Vec<_>>())?;
-        out.serialize_field("upgrade", &self.upgrade)?;
-        out.serialize_field("other", &json!({"olm": self.other, "differences": self.differences}))?;
-        out.serialize_field("findings", &self.findings.findings)?;
-        out.serialize_field("counts", &self.findings.counts())?;
-        out.end()
+        RehearsalReport {
+            olm: &prediction.title,
+            bundle: rehearsal.bundle.as_deref(),
+            package: &rehearsal.package,
+            namespace: &prediction.namespace,
+            targets: &prediction.targets,
+            installable: rehearsal.is_installable(),
+            refusal: prediction.refusal.as_ref(),
+            objects: prediction.objects.iter().map(applied).collect(),
+            upgrade: rehearsal.upgrade.as_deref(),
+            other: OtherGeneration { olm: &rehearsal.other, differences: &rehearsal.differences },
+            findings: &rehearsal.findings.findings,
+            counts: rehearsal.findings.counts(),
+        }
     }
 }
+
+reported_as!(Rehearsal, RehearsalReport<'_>);
 
 #[cfg(test)]
 mod tests {

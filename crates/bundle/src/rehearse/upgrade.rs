@@ -2,22 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::rehearse::display_name;
 use crate::rehearse::input::text;
 
 /// The effect on an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Effect {
     /// The object is deleted.
+    #[serde(rename = "deletes")]
     Deleted,
     /// The object changes, and its pods are replaced.
+    #[serde(rename = "restarts")]
     Restarted,
     /// The object changes.
+    #[serde(rename = "changes")]
     Changed,
     /// The object is created.
+    #[serde(rename = "creates")]
     Created,
 }
 
@@ -33,14 +38,8 @@ impl Effect {
     }
 }
 
-impl Serialize for Effect {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.verb())
-    }
-}
-
 /// The change of an object in an upgrade.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ObjectChange {
     pub effect: Effect,
     /// The object, as `KIND NAMESPACE/NAME`.

@@ -1,5 +1,6 @@
 //! Pods of a catalog, and why they are not ready.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
@@ -7,7 +8,7 @@ use crate::diagnosis;
 use crate::views::{Condition, PodView, condition, label};
 
 /// The role of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PodRole {
     /// It serves the catalog.
@@ -17,7 +18,7 @@ pub enum PodRole {
 }
 
 /// A pod of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodState {
     /// Its name.

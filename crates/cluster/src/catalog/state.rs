@@ -1,6 +1,7 @@
 //! The state of a catalog from the objects of the cluster.
 
 use kube::api::ListParams;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::pods::{PodRole, PodState};
@@ -10,7 +11,7 @@ use crate::views::{CatalogSource, PodView, View};
 use crate::{Error, ResourceKind};
 
 /// The state of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogState {
     /// Its name.

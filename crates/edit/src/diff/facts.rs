@@ -8,6 +8,7 @@ use fbc::blob::TextBuffer;
 use fbc::bundle_eq::related_images;
 use fbc::json::Raw;
 use fbc::{Blob, BlobContent, Fbc, Limits, property};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ use super::changes::{ImageDifference, PropertyDifference};
 const MAX_RESOURCES_PER_RULE: usize = 1024;
 
 /// The scope of a permission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PermissionScope {
     /// The whole cluster.

@@ -1,11 +1,12 @@
 //! The effects of a new catalog, as programs read them.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ChannelReport, UpgradeOutcome, UpgradeStatus, regressions};
 
 /// The effects on clusters when one catalog replaces another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeReport {
     /// The number of bundles that lose their upgrade.
@@ -15,7 +16,7 @@ pub struct UpgradeReport {
 }
 
 /// The effects on clusters that follow a channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelUpgrades {
     pub package: String,
@@ -27,7 +28,7 @@ pub struct ChannelUpgrades {
 }
 
 /// The effects on clusters that run a bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleUpgrades {
     /// The bundle.
@@ -43,7 +44,7 @@ pub struct BundleUpgrades {
 }
 
 /// What a catalog offers to a cluster that runs a bundle.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogOffer {
     /// The kind of the status.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::signature::attached::AttachedSignature;
@@ -23,7 +24,7 @@ pub struct Subject<'a> {
 }
 
 /// The result of a requirement for an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Judgement {
     /// The type of the requirement.
     pub requirement: &'static str,
@@ -38,7 +39,7 @@ pub struct Judgement {
 }
 
 /// The result for one signature.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SignatureResult {
     /// The kind of signature.
     pub kind: &'static str,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use image::tar::{self, entry_size};
 use image::{BlobError, BlobReader, Descriptor, Digest, Hasher, SparseWriter, StoredBlob, media_type};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::packed::packed;
@@ -46,7 +47,7 @@ pub struct CompleteSet<'a> {
 }
 
 /// The result of writing volumes.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Written {
     /// The volumes, in order.

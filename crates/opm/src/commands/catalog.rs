@@ -310,17 +310,12 @@ fn status(args: &StatusArgs, printer: &mut Printer) -> CommandResult {
         let mut state = cluster::catalog_state(&cluster, &args.name).await.map_err(failure)?;
         // The user may be allowed to read the catalog but not its packages.
         state.packages = cluster::packages_of(&cluster, &args.name).await.unwrap_or_default();
-        let text = match args.output {
-            CatalogOutput::Json => as_json(&state)?,
-            CatalogOutput::Table => as_text(&state),
-        };
-        Ok(printer.data().write_all(text.as_bytes())?)
+        match args.output {
+            CatalogOutput::Json => printer.json(&state)?,
+            CatalogOutput::Table => printer.data().write_all(as_text(&state).as_bytes())?,
+        }
+        Ok(())
     })
-}
-
-fn as_json(value: &impl serde::Serialize) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::message(error.to_string()))?;
-    Ok(text + "\n")
 }
 
 fn as_text(state: &CatalogState) -> String {
@@ -373,7 +368,7 @@ fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
                 let all = cluster::list_all_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
                 let headings = ["KIND", "NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
                 match output {
-                    CatalogOutput::Json => as_json(&all)?,
+                    CatalogOutput::Json => return Ok(printer.json(&all)?),
                     CatalogOutput::Table => table::text(&headings, all.iter().map(any_row).collect()),
                 }
             }
@@ -381,7 +376,7 @@ fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
                 let states = cluster::list_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
                 let headings = ["NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
                 match output {
-                    CatalogOutput::Json => as_json(&states)?,
+                    CatalogOutput::Json => return Ok(printer.json(&states)?),
                     CatalogOutput::Table => table::text(&headings, states.iter().map(row).collect()),
                 }
             }

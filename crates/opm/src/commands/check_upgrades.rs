@@ -1,7 +1,7 @@
 //! `opm check-upgrades`: reports the clusters that are stranded when one catalog replaces another.
 
 use std::fmt::Write;
-use std::{io, slice};
+use std::slice;
 
 use clap::builder::TypedValueParser;
 use edit::Outline;
@@ -80,15 +80,11 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
         Offered { outlines: slice::from_ref(&new.outline), sources: &new_sources },
     )
     .concat();
-    let text = match args.output {
-        UpgradesOutput::Text => text(&reports, args),
-        UpgradesOutput::Json => {
-            let report = UpgradeReport::new(&reports, &args.new);
-            format!("{}\n", serde_json::to_string_pretty(&report).map_err(io::Error::from)?)
-        }
-        UpgradesOutput::Github => github(&reports, &new, args),
-    };
-    printer.data().write_all(text.as_bytes())?;
+    match args.output {
+        UpgradesOutput::Text => printer.data().write_all(text(&reports, args).as_bytes())?,
+        UpgradesOutput::Json => printer.json(&UpgradeReport::new(&reports, &args.new))?,
+        UpgradesOutput::Github => printer.data().write_all(github(&reports, &new, args).as_bytes())?,
+    }
     match upgrades::regressions(&reports) {
         0 => Ok(()),
         _ => Err(Failure::Reported),

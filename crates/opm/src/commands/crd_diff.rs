@@ -73,8 +73,8 @@ pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     let changes = catalog_bundles::crd_changes(&args.old, args.new.as_deref(), &args.picks.picked(), &images, &limits)?;
     let changes = CrdChanges::new(changes, args.crd_rules);
     match args.output {
-        Format::Crdify => findings::json(&changes.crdify(), printer)?,
-        Format::Findings(FindingsOutput::Json) => findings::json(&changes, printer)?,
+        Format::Crdify => printer.json(&changes.crdify())?,
+        Format::Findings(FindingsOutput::Json) => printer.json(&changes)?,
         Format::Findings(output) => findings::print(&changes.findings(), output, printer)?,
     }
     if changes.passed { Ok(()) } else { Err(Failure::Reported) }

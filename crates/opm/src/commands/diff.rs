@@ -119,15 +119,14 @@ pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
     let options = changes::CompareOptions { changelog: args.changelog, limits };
     let old = DiffSide { fbc: &old_fbc, catalog: &old };
     let found = changes::changes(old, DiffSide { fbc: &new_fbc, catalog: &new }, &options)?;
-    let text = match args.output {
-        DiffOutput::Text => show::text(&found, printer.colour_data),
-        DiffOutput::Markdown => show::markdown(&found),
-        DiffOutput::Json => {
-            let json = serde_json::to_string_pretty(&found).map_err(|error| Failure::message(error.to_string()))?;
-            format!("{json}\n")
+    match args.output {
+        DiffOutput::Text => {
+            let text = show::text(&found, printer.colour_data);
+            printer.data().write_all(text.as_bytes())?;
         }
-    };
-    printer.data().write_all(text.as_bytes())?;
+        DiffOutput::Markdown => printer.data().write_all(show::markdown(&found).as_bytes())?,
+        DiffOutput::Json => printer.json(&found)?,
+    }
     if args.exit_code && !found.is_empty() {
         printer.flush()?;
         return Err(Failure::Reported);

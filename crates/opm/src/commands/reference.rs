@@ -1,4 +1,4 @@
-//! `opm __reference`: generates the pages of docs/cli from the argument definitions.
+//! `opm __reference`: generates the pages of docs/cli from the argument definitions, and the schemas of reports.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,8 +8,9 @@ use clap::{Arg, Command};
 
 use crate::exit::{CommandResult, in_path};
 use crate::help;
+use crate::reports::REPORTS;
 
-/// Write a reference page for each top-level command
+/// Write a reference page for each top-level command, and the schemas of reports
 #[derive(clap::Args)]
 #[command(hide = true)]
 pub(crate) struct ReferenceArgs {
@@ -34,6 +35,11 @@ pub(crate) fn run(args: &ReferenceArgs) -> CommandResult {
         let mut page = String::from(GENERATED);
         describe(group, 1, &mut page);
         write(&args.directory.join(format!("{name}.md")), &page)?;
+    }
+    let reports = args.directory.join("reports");
+    fs::create_dir_all(&reports).map_err(|error| in_path(&reports, &error))?;
+    for report in REPORTS {
+        write(&reports.join(format!("{}.json", report.name)), &format!("{:#}\n", report.schema()))?;
     }
     index += "\n[registries.md](../registries.md) describes the flags of all commands that access registries.\n\
         Switches accept `--flag`, `--flag=true` and `--flag=false`.\n";

@@ -2,23 +2,19 @@
 
 use std::fmt::Write;
 
-use catalog::chain::EntryEdge;
 use clap::builder::TypedValueParser;
-use resolve::explain::explain;
-use resolve::input::ClusterNamespace;
-use resolve::masterminds::MastermindsRange;
-use resolve::plan::{self, PlannedChange, origin, passed_over, reasons};
+use resolve::plan::{self, NamespacePlan, PlannedChange};
 use resolve::pool::Pool;
 use resolve::request::{self, InstallRequest};
-use resolve::resolver::{self, Chosen, Resolution as Resolved, ResolutionRefusal, SolutionItem};
-use resolve::v1;
-use serde_json::{Value, json};
+use resolve::resolver::ResolutionRefusal;
+use resolve::v1::{self, ChosenBundle, ExtensionChoice, ExtensionChoices, NoChoice};
 
 use super::offline::namespace::{self, NamespaceArgs};
-use super::offline::{AnswerOutput, output, sources};
+use super::offline::sources;
 use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Predict what a cluster would install or upgrade, without a cluster
@@ -54,9 +50,8 @@ pub(crate) struct ResolveArgs {
     /// With --olm v1, allow versions without an upgrade edge (upgradeConstraintPolicy: SelfCertified)
     #[arg(long)]
     self_certified: bool,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: AnswerOutput,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     namespace: NamespaceArgs,
     #[command(flatten)]
@@ -90,74 +85,48 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     let pool = Pool::new(&sources, &namespace);
     namespace::add_installed(&args.namespace, &pool, &mut state)?;
     match args.olm {
-        Generation::V0 => resolve_v0(args, &pool, &mut state, printer),
-        Generation::V1 => resolve_v1(args, &pool, &state, printer),
+        Generation::V0 => {
+            for wish in &args.install {
+                request::subscribe(wish, &pool, &mut state).map_err(Failure::fault)?;
+            }
+            print_v0(&plan::namespace(&pool, &state), args.output, printer)
+        }
+        Generation::V1 => {
+            let (installed, channels) = (&state.installed, &args.namespace.installed);
+            let choices = v1::choose(&pool, &args.install, installed, channels, args.self_certified);
+            print_v1(&choices.map_err(Failure::fault)?, args.output, printer)
+        }
     }
 }
 
-/// Resolves a namespace with the rules of OLM v0.
-fn resolve_v0(
-    args: &ResolveArgs,
-    pool: &Pool<'_>,
-    state: &mut ClusterNamespace,
-    printer: &mut Printer,
-) -> CommandResult {
-    for wish in &args.install {
-        request::subscribe(wish, pool, state).map_err(Failure::fault)?;
-    }
-    let chosen = match resolver::resolve(pool, state) {
-        Resolved::Solved(chosen) => chosen,
-        Resolved::Unsatisfiable(conflict) => {
-            let lines = explain(pool, state, &conflict);
-            let refusal = ResolutionRefusal::Olm(conflict.message());
-            return refuse(args.output, "ConstraintsNotSatisfiable", &refusal, &lines, printer);
+fn print_v0(plan: &NamespacePlan, output: OutputFlag, printer: &mut Printer) -> CommandResult {
+    match plan {
+        _ if output.is_json() => printer.json(plan)?,
+        NamespacePlan::Resolved(changes) => printer.data().write_all(text(&changes.bundles).as_bytes())?,
+        NamespacePlan::Conflict(conflict) if conflict.refusal == ResolutionRefusal::GaveUp => {
+            printer.error(&conflict.refusal.said());
         }
-        Resolved::Error(refusal) => {
-            let reason = if refusal == ResolutionRefusal::GaveUp { "GaveUp" } else { "ErrorPreventedResolution" };
-            return refuse(args.output, reason, &refusal, &[], printer);
-        }
-    };
-    let answer = match args.output {
-        AnswerOutput::Text => text(&plan::steps(pool, state, &chosen)),
-        AnswerOutput::Json => format!("{:#}\n", as_json(pool, state, &chosen)),
-    };
-    printer.data().write_all(answer.as_bytes())?;
-    Ok(())
-}
-
-/// Reports a failed resolution.
-fn refuse(
-    output: AnswerOutput,
-    reason: &str,
-    refusal: &ResolutionRefusal,
-    lines: &[String],
-    printer: &mut Printer,
-) -> CommandResult {
-    match output {
-        AnswerOutput::Json => {
-            let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
-            let answer =
-                json!({"resolved": false, "reason": reason, "message": refusal.to_string(), "explanation": lines});
-            printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
-        }
-        AnswerOutput::Text if *refusal == ResolutionRefusal::GaveUp => printer.error(&refusal.said()),
-        AnswerOutput::Text => {
+        NamespacePlan::Conflict(conflict) => {
             printer.error("resolution failed: the cluster would install and upgrade nothing in this namespace");
-            lines.iter().for_each(|line| printer.report(&format!("  {line}")));
-            printer.report(&refusal.said());
+            conflict.explanation.iter().for_each(|line| printer.report(&format!("  {line}")));
+            printer.report(&conflict.refusal.said());
         }
     }
-    Err(Failure::Reported)
+    match plan {
+        NamespacePlan::Resolved(_) => Ok(()),
+        NamespacePlan::Conflict(_) => Err(Failure::Reported),
+    }
 }
 
 fn text(steps: &[PlannedChange]) -> String {
     let mut out = String::new();
-    for PlannedChange { action, name, replaces, origin, reasons } in steps {
-        let from = replaces.as_ref().map(|old| format!("{old} to ")).unwrap_or_default();
+    for step in steps {
+        let PlannedChange { action, name, origin, .. } = step;
+        let from = step.upgraded().map(|old| format!("{old} to ")).unwrap_or_default();
         let origin = if origin.is_empty() { String::new() } else { format!("  ({origin})") };
         let _ = writeln!(out, "{action:<7}  {from}{name}{origin}");
-        for reason in reasons {
-            let _ = writeln!(out, "           {reason}");
+        for line in step.lines() {
+            let _ = writeln!(out, "           {line}");
         }
     }
     if steps.iter().all(|step| step.action == "keep") {
@@ -166,117 +135,31 @@ fn text(steps: &[PlannedChange]) -> String {
     out
 }
 
-fn as_json(pool: &Pool<'_>, state: &ClusterNamespace, chosen: &[Chosen]) -> Value {
-    let bundles: Vec<Value> = chosen
-        .iter()
-        .map(|chosen| {
-            let bundle = resolver::bundle(pool, state, chosen.item);
-            let replaces = chosen.replaces.map(|place| state.installed[place].name.clone());
-            let (action, channel, catalog) = match chosen.item {
-                SolutionItem::Installed(_) => ("keep", None, None),
-                SolutionItem::Member(_) if replaces.as_ref() == Some(&bundle.name) => ("keep", None, None),
-                SolutionItem::Member(node) => {
-                    let member = pool.member(node);
-                    let action = if replaces.is_some() { "upgrade" } else { "install" };
-                    (action, Some(member.channel), Some(&pool.sources[member.source].name))
-                }
-            };
-            json!({
-                "action": action,
-                "name": bundle.name,
-                "package": bundle.package,
-                "version": bundle.version.as_ref().map(ToString::to_string),
-                "channel": channel,
-                "catalog": catalog,
-                "replaces": replaces,
-                "edge": resolver::edge(pool, state, chosen).map(EntryEdge::field),
-                "reasons": reasons(pool, state, chosen),
-                "passedOver": passed_over(pool, state, chosen),
-            })
-        })
-        .collect();
-    json!({"resolved": true, "bundles": bundles})
-}
-
-/// Chooses each bundle independently, with the rules of OLM v1.
-fn resolve_v1(args: &ResolveArgs, pool: &Pool<'_>, state: &ClusterNamespace, printer: &mut Printer) -> CommandResult {
-    let mut answers: Vec<Value> = Vec::new();
-    let mut out = String::new();
-    let mut failed = false;
-    let mut wishes: Vec<InstallRequest> = args.install.clone();
-    for csv in &state.installed {
-        if !wishes.iter().any(|wish| wish.package == csv.package) {
-            let channel = args.namespace.installed.iter().find(|it| it.package == csv.package);
-            let channel = channel.and_then(|it| it.channel.clone());
-            wishes.push(InstallRequest {
-                text: csv.name.clone(),
-                package: csv.package.clone(),
-                channel,
-                version: None,
-            });
-        }
+fn print_v1(choices: &ExtensionChoices, output: OutputFlag, printer: &mut Printer) -> CommandResult {
+    if output.is_json() {
+        printer.json(choices)?;
     }
-    for wish in &wishes {
-        let range = wish.version.as_deref().map(MastermindsRange::parse).transpose().map_err(|error| {
-            Failure::usage(format!("{}: expected a range like '1.2.x', '~1.2' or '>=1, <3': {error}", wish.text))
-        })?;
-        let channels: Vec<String> = wish.channel.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
-        let installed = state.installed.iter().find(|csv| csv.package == wish.package);
-        let request = v1::V1Request {
-            package: &wish.package,
-            channels: &channels,
-            range: range.as_ref(),
-            installed,
-            any_version: args.self_certified,
-        };
-        match v1::select(pool, &request) {
-            Ok(node) => {
-                let member = pool.member(node);
-                let name = &member.bundle.name;
-                let deprecated = v1::is_deprecated(pool, node);
-                let action = match installed {
-                    None => "install",
-                    Some(old) if old.name == *name => "keep",
-                    Some(_) => "upgrade",
-                };
-                let old = installed.map(|old| old.name.as_str()).filter(|_| action == "upgrade");
-                let from = old.map(|old| format!("{old} to ")).unwrap_or_default();
-                let _ = writeln!(out, "{action:<7}  {from}{name}  ({})", origin(pool, node));
-                if deprecated {
-                    out += "           deprecated, but there is nothing else\n";
+    for choice in choices.bundles.iter().filter(|_| !output.is_json()) {
+        match choice {
+            ExtensionChoice::Chosen(chosen) => {
+                let ChosenBundle { action, name, origin, .. } = chosen;
+                let from = chosen.replaces.as_ref().map(|old| format!("{old} to ")).unwrap_or_default();
+                writeln!(printer.data(), "{action:<7}  {from}{name}  ({origin})")?;
+                if chosen.deprecated {
+                    writeln!(printer.data(), "           deprecated, but there is nothing else")?;
                 }
-                if !member.bundle.facts.needs.is_empty() {
-                    out += "           it has dependencies, which this OLM does not install\n";
+                if chosen.has_dependencies {
+                    writeln!(printer.data(), "           it has dependencies, which this OLM does not install")?;
                 }
-                answers.push(json!({
-                    "action": action,
-                    "name": name,
-                    "package": wish.package,
-                    "version": member.bundle.version.as_ref().map(ToString::to_string),
-                    "catalog": pool.sources[member.source].name,
-                    "replaces": old,
-                    "deprecated": deprecated,
-                }));
             }
-            Err(none) => {
-                failed = true;
-                if args.output == AnswerOutput::Text {
-                    // Clusters begin with "error" themselves.
-                    printer.error(&match &none.from {
-                        Some(from) => format!("upgrading from currently installed version \"{from}\": {}", none.reason),
-                        None => none.reason.to_string(),
-                    });
+            // Clusters begin with "error" themselves.
+            ExtensionChoice::Failed(failed) => printer.error(&match &failed.error {
+                NoChoice { from: Some(from), reason } => {
+                    format!("upgrading from currently installed version \"{from}\": {reason}")
                 }
-                answers.push(json!({"action": "fail", "package": wish.package, "message": none.to_string()}));
-            }
+                NoChoice { from: None, reason } => reason.to_string(),
+            }),
         }
     }
-    match args.output {
-        AnswerOutput::Text => printer.data().write_all(out.as_bytes())?,
-        AnswerOutput::Json => {
-            let answer = json!({"resolved": !failed, "bundles": answers});
-            printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
-        }
-    }
-    if failed { Err(Failure::Reported) } else { Ok(()) }
+    if choices.resolved { Ok(()) } else { Err(Failure::Reported) }
 }

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use resolve::pool::Pool;
-use resolve::upgrade_path::{Along, Crds, Ending, Question, UpgradePath, UpgradeStep, upgrade_path};
-use serde_json::{Value, json};
+use resolve::upgrade_path::{Crds, Ending, PathReport, Question, UpgradePath, upgrade_path};
 use source::catalog_bundles::{self, BundleOrCatalog};
 
-use super::offline::{AnswerOutput, output, sources};
+use super::offline::sources;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Show the steps from an installed version to the channel head
@@ -51,9 +51,8 @@ pub(crate) struct UpgradePathArgs {
     /// OLM generation: v0 upgrades with dependencies, v1 to the highest version unless it refuses a change of a CRD
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = ["v0", "v1"])]
     olm: String,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: AnswerOutput,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -89,11 +88,10 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
         v1: objects.is_some().then_some(&crds),
     };
     let path = upgrade_path(&Pool::new(&sources, "operators"), &question).map_err(Failure::fault)?;
-    let answer = match args.output {
-        AnswerOutput::Text => text(&path),
-        AnswerOutput::Json => format!("{:#}\n", as_json(&path)),
-    };
-    printer.data().write_all(answer.as_bytes())?;
+    match args.output.is_json() {
+        true => printer.json(&PathReport::from(&path))?,
+        false => printer.data().write_all(text(&path).as_bytes())?,
+    }
     if path.arrived { Ok(()) } else { Err(Failure::Reported) }
 }
 
@@ -160,38 +158,4 @@ fn steps(number: usize) -> String {
         1 => "one step".to_owned(),
         _ => format!("{number} steps"),
     }
-}
-
-fn as_json(path: &UpgradePath) -> Value {
-    let along = |along: &Along| {
-        json!({
-            "name": along.name,
-            "package": along.package,
-            "version": along.version,
-            "replaces": along.replaces,
-            "reasons": along.reasons,
-        })
-    };
-    let step = |step: &UpgradeStep| {
-        let along: Vec<Value> = step.along.iter().map(along).collect();
-        json!({"name": step.name, "version": step.version, "edge": step.edge, "along": along})
-    };
-    let steps: Vec<Value> = path.steps.iter().map(step).collect();
-    let refusal = path.refusal.as_ref().map(ToString::to_string);
-    let explanation: Vec<String> = path.explanation.iter().cloned().chain(refusal).collect();
-    let mut report = json!({
-        "package": path.package,
-        "channel": path.channel,
-        "from": path.from,
-        "steps": steps,
-        "end": path.end.name(),
-        "arrived": path.arrived,
-        "explanation": explanation,
-        "elsewhere": path.elsewhere,
-    });
-    if path.v1 {
-        report["refused"] = json!(path.refused);
-        report["notCompared"] = json!(path.not_compared);
-    }
-    report
 }

@@ -1,15 +1,16 @@
 //! `opm validate`: reports all problems of a catalog in one run.
 
-use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use catalog::Warnings;
+use catalog::validation::{UnrelatedFiles, Validation};
 use clap::builder::TypedValueParser;
 use fbc::json::{JsonLayout, Raw, Text};
-use fbc::{Blob, Fbc, FileId, Problem, ProblemSeverity};
+use fbc::locate::LocatedProblem;
+use fbc::{Blob, Problem, ProblemSeverity};
 use resolve::dependencies;
 use resolve::input::InputReader;
-use serde_json::{Value, json};
 use source::{Images, LoadedCatalog, NamedSource, SourceOptions};
 
 use super::offline::sources;
@@ -19,8 +20,7 @@ use crate::exit::{CommandResult, Failure};
 use crate::github::Annotation;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
-use crate::report::{self, LocatedProblem};
-use crate::{limits, sarif, tree};
+use crate::{limits, report, sarif, tree};
 
 /// Check a file-based catalog and report all problems
 #[derive(clap::Args)]
@@ -113,9 +113,8 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         printer.warning(&format!("\"{}\" contains no catalog files", args.source));
     }
     let found = report::find(&fbc, &problems);
-    let errors: Vec<&LocatedProblem<'_>> =
-        found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).collect();
-    if args.output == ValidateOutput::Text && !errors.is_empty() && fbc::load::is_bundle_dir(path) {
+    let passed = !found.iter().any(LocatedProblem::is_error);
+    if args.output == ValidateOutput::Text && !passed && fbc::load::is_bundle_dir(path) {
         let source = &args.source;
         return Err(Failure::message(format!(
             "\"{source}\" is a bundle directory, not a catalog\nhelp: 'opm bundle validate {source}' checks it, and 'opm render \
@@ -124,16 +123,19 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     }
     match args.output {
         ValidateOutput::Text if args.tree => report::show_tree(printer, &found),
-        ValidateOutput::Text if errors.is_empty() && printer.stderr_is_terminal => {
+        ValidateOutput::Text if passed && printer.stderr_is_terminal => {
             report::show(printer, &found);
             printer.report("No errors found");
         }
         ValidateOutput::Text => {
             report::show(printer, &found);
-            report_unrelated(&fbc, &found, path, printer);
+            if let Some(unrelated) = UnrelatedFiles::find(&fbc, &found, path) {
+                report_unrelated(&unrelated, path, printer);
+            }
         }
         ValidateOutput::Json | ValidateOutput::Yaml => {
-            let json = result(&found);
+            let report = serde_json::to_value(Validation::new(&found)).map_err(io::Error::from)?;
+            let json = Text::from(&report);
             let raw = json.raw();
             let mut out = Vec::new();
             if args.output == ValidateOutput::Json {
@@ -148,7 +150,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         ValidateOutput::Sarif => printer.data().write_all(sarif::log(&found).as_bytes())?,
         ValidateOutput::Github => printer.data().write_all(github(&found).as_bytes())?,
     }
-    if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
+    if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Finds the catalog. A single file is refused: it can be a part of one.
@@ -165,118 +167,29 @@ fn open(source: &str, images: &Images) -> Result<NamedSource, Failure> {
     Ok(source::resolve_one(source, images).map_err(|error| error.named(source))?)
 }
 
-/// The rules that unrelated files typically break.
-const UNRELATED: [&str; 5] = ["json-syntax", "yaml-syntax", "utf-8", "document-is-object", "schema-required"];
-
-/// Lists the files that do not look like catalog files, if there are several or one has an unrelated extension: the user
-/// probably checks a whole repository.
-fn report_unrelated(fbc: &Fbc, found: &[LocatedProblem<'_>], root: &Path, printer: &Printer) {
-    const MANY: usize = 2;
+/// Lists the files that do not look like catalog files: the user probably checks a whole repository.
+fn report_unrelated(unrelated: &UnrelatedFiles, root: &Path, printer: &Printer) {
     const SHOWN: usize = 8;
-    let has_blobs: BTreeSet<FileId> = fbc.blobs().iter().filter_map(|blob| Some(blob.origin?.0)).collect();
-    let broken = found.iter().filter(|found| UNRELATED.contains(&found.problem.rule));
-    let files = broken.filter_map(|found| found.problem.place.as_ref()).map(|place| place.file);
-    let unrelated: BTreeSet<FileId> = files.filter(|file| !has_blobs.contains(file)).collect();
-    let below = |file: FileId| {
-        let path = fbc.full_path_of(file).unwrap_or_default();
-        path.strip_prefix(root).map_or_else(|_| path.clone(), Path::to_path_buf)
-    };
-    let is_named_so = |file: &FileId| {
-        below(*file).extension().is_none_or(|name| ["json", "yaml", "yml"].iter().any(|known| name == *known))
-    };
-    if unrelated.len() < MANY && unrelated.iter().all(is_named_so) {
-        return;
-    }
-    // Collapse a directory without catalog files to its name.
-    let top = |file: FileId| {
-        let path = below(file);
-        let mut parts = path.components();
-        let first = parts.next().map(|part| part.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
-        (first, parts.next().is_some())
-    };
-    let good: BTreeSet<String> = has_blobs.iter().map(|file| top(*file).0).collect();
-    let names: BTreeSet<String> = unrelated
-        .iter()
-        .map(|file| match top(*file) {
-            (first, true) if !good.contains(&first) => format!("{first}/"),
-            _ => below(*file).display().to_string(),
-        })
-        .collect();
-    let mut list: Vec<&str> = names.iter().map(String::as_str).take(SHOWN).collect();
-    let more = format!("and {} more", names.len().saturating_sub(SHOWN));
-    if names.len() > SHOWN {
+    let mut list: Vec<&str> = unrelated.names.iter().map(String::as_str).take(SHOWN).collect();
+    let more = format!("and {} more", unrelated.names.len().saturating_sub(SHOWN));
+    if unrelated.names.len() > SHOWN {
         list.push(&more);
     }
-    let them = if unrelated.len() == 1 { "it" } else { "them" };
-    match unrelated.len() {
-        1 => printer.report(&format!("\n{} does not look like a catalog file", list.join(", "))),
-        count => printer.report(&format!("\n{count} files do not look like catalog files: {}", list.join(", "))),
-    }
-    let catalogs: Vec<String> =
-        has_blobs.iter().map(|file| top(*file)).filter(|(_, inside)| *inside).map(|(first, _)| first).collect();
-    let catalogs: BTreeSet<&String> = catalogs.iter().collect();
-    let help = match catalogs.iter().next() {
-        Some(first) if catalogs.len() == 1 => {
-            format!(
-                "list {them} in {}, or check only {}",
-                root.join(".indexignore").display(),
-                root.join(first).display()
-            )
+    let list = list.join(", ");
+    let them = match unrelated.count {
+        1 => {
+            printer.report(&format!("\n{list} does not look like a catalog file"));
+            "it"
         }
-        _ => format!("list {them} in {}", root.join(".indexignore").display()),
+        count => {
+            printer.report(&format!("\n{count} files do not look like catalog files: {list}"));
+            "them"
+        }
     };
-    printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
-}
-
-/// The result in the format of upstream opm, plus every problem with its position.
-fn result(found: &[LocatedProblem<'_>]) -> Text {
-    let errors =
-        || found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).map(|found| found.problem);
-    Text::object(|result| {
-        let passed = errors().next().is_none();
-        result.bool("passed", passed);
-        if !passed {
-            result.object("error", |error| {
-                error.string("message", &catalog::tree::message(errors()));
-            });
-        }
-        if !found.is_empty() {
-            let problems: Vec<Text> = found.iter().map(|found| Text::from(&problem_value(found))).collect();
-            result.values("problems", problems.iter().map(Text::raw));
-        }
-    })
-}
-
-/// Returns a problem as JSON. The keys are a stable interface; unknown values are omitted.
-fn problem_value(found: &LocatedProblem<'_>) -> Value {
-    let problem = found.problem;
-    let mut value = json!({
-        "rule": problem.rule,
-        "severity": match problem.severity {
-            ProblemSeverity::Error => "error",
-            ProblemSeverity::Warning => "warning",
-        },
-        "message": problem.message,
-    });
-    let scope = &problem.scope;
-    let help = found.help();
-    let texts = [
-        ("package", scope.package.as_deref()),
-        ("channel", scope.channel.as_deref()),
-        ("bundle", scope.bundle.as_deref()),
-        ("file", found.path.as_deref()),
-        ("help", help.as_deref()),
-    ];
-    for (key, text) in texts {
-        if let Some(text) = text {
-            value[key] = text.into();
-        }
-    }
-    if let Some(located) = &found.located {
-        value["line"] = located.line.into();
-        value["column"] = located.column.into();
-    }
-    value
+    let ignored = root.join(".indexignore");
+    let only = unrelated.catalog.as_ref().map(|path| format!(", or check only {}", path.display())).unwrap_or_default();
+    let help = printer.paint(Style::Help, "help:");
+    printer.report(&format!("{help} list {them} in {}{only}", ignored.display()));
 }
 
 fn report_warnings(found: &[LocatedProblem<'_>], printer: &Printer) {

@@ -9,6 +9,7 @@ use source::PullSettings;
 
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Check the signatures of an image against a policy
@@ -32,9 +33,8 @@ pub(crate) struct VerifyArgs {
     /// Policy file to use instead of the user's or the system's
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    output: String,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -48,9 +48,8 @@ pub(crate) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     };
     let location = client.locate(&args.reference).map_err(failed)?;
     let verification = client.verify(&location).map_err(failed)?;
-    if args.output == "json" {
-        let text = serde_json::to_string_pretty(&verification).map_err(io::Error::from)?;
-        writeln!(printer.data(), "{text}")?;
+    if args.output.is_json() {
+        printer.json(&verification)?;
     } else {
         write_text(printer.data(), &verification)?;
     }

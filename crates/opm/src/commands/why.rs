@@ -1,13 +1,14 @@
 //! `opm why`: explains why clusters choose a package or version, or why not.
 
 use resolve::pool::Pool;
+use resolve::request;
 use resolve::requirers::Requirers;
-use resolve::{request, why};
-use serde_json::{Value, json};
+use resolve::why::{WhyReport, why};
 
-use super::offline::{AnswerOutput, output, sources};
+use super::offline::sources;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Explain why clusters choose a package or version, or why not
@@ -31,9 +32,8 @@ pub(crate) struct WhyArgs {
     /// Subject, instead of the last argument
     #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]")]
     package: Option<String>,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: AnswerOutput,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -50,24 +50,14 @@ pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Comm
     let sources = sources::load(catalogs, &[], &images, printer)?;
     let pool = Pool::new(&sources, "operators");
     let wish = what.resolve(&pool);
-    let parts = why::why(&pool, &Requirers::of(&pool), &wish).map_err(Failure::fault)?;
-    let answer = match args.output {
-        AnswerOutput::Text => {
-            let mut out = String::new();
-            for part in &parts {
-                out += &format!("{}\n", part.heading);
-                part.lines.iter().for_each(|line| out += &format!("  {line}\n"));
-            }
-            out
-        }
-        AnswerOutput::Json => {
-            let parts: Vec<Value> = parts
-                .iter()
-                .map(|part| json!({"about": part.key, "summary": part.heading, "details": part.lines}))
-                .collect();
-            format!("{:#}\n", json!({"package": wish.package, "version": wish.version, "answers": parts}))
-        }
-    };
-    printer.data().write_all(answer.as_bytes())?;
+    let parts = why(&pool, &Requirers::of(&pool), &wish).map_err(Failure::fault)?;
+    if args.output.is_json() {
+        printer.json(&WhyReport { package: &wish.package, version: wish.version.as_deref(), answers: &parts })?;
+        return Ok(());
+    }
+    for part in &parts {
+        writeln!(printer.data(), "{}", part.heading)?;
+        part.lines.iter().try_for_each(|line| writeln!(printer.data(), "  {line}"))?;
+    }
     Ok(())
 }

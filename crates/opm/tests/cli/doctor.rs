@@ -81,6 +81,7 @@ fn rejected_credentials_are_explained() {
     error: [HOST]/a/b:v1 cannot be reached
     "#);
     let output = doctor(&env, "", &["--use-http", "-o", "json", &image]);
+    testkit::assert_report("registry-doctor", &output.stdout);
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(printed["places"][0]["credentials"]["file"], "auth.json");
     let text = printed.to_string();

@@ -36,6 +36,7 @@ mod registries;
 mod rehearse;
 mod render;
 mod render_template;
+mod reports;
 mod resolve;
 mod schema;
 mod security;

@@ -12,7 +12,7 @@ fn pages(directory: &Path) -> BTreeMap<String, String> {
         let text = fs::read_to_string(file.path()).unwrap_or_else(|error| panic!("{:?}: {error}", file.path()));
         (file.file_name().to_string_lossy().into_owned(), text)
     };
-    files.map(|file| page(file.expect("a file"))).collect()
+    files.map(|file| file.expect("a file")).filter(|file| file.path().is_file()).map(page).collect()
 }
 
 #[test]

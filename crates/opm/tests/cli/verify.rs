@@ -125,6 +125,7 @@ fn verified_signatures_are_shown() {
     --- stderr
     ");
     let json = env.stdout(&["verify", "--use-http", "--policy", "policy.json", "-o", "json", &name]);
+    testkit::assert_report("verify", json.as_bytes());
     let shown: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(shown["accepted"], true);
     assert_eq!(shown["manifestDigest"], digest);

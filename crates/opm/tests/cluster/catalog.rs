@@ -143,6 +143,8 @@ async fn a_catalog_is_created_and_updated() {
     assert_eq!(kit.get(ResourceKind::CATALOG_SOURCE, "cat").await.data["spec"]["displayName"], "Ours");
     // The width of columns depends on the name of the namespace.
     let listed = kit.opm(&["catalog", "list"]);
+    kit.report("catalog-list", &["catalog", "list"]);
+    kit.report("catalog-list", &["catalog", "list", "--olm", "v0"]);
     // Catalogs of OLM v1 are cluster-scoped, and other tests have some.
     let listed: String =
         listed.lines().filter(|line| !line.starts_with("ClusterCatalog")).collect::<Vec<_>>().join("\n");
@@ -253,6 +255,7 @@ async fn waiting_ends_when_the_catalog_serves_or_with_the_reason_why_it_does_not
     cat-1  serving  ready
     --- stderr
     "#);
+    kit.report("catalog-status", &["catalog", "status", "cat"]);
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat", "-o", "json"]), @r#"
     exit 0
     --- stdout

@@ -59,6 +59,12 @@ impl Kit {
         self.env.show(output).replace(&self.cluster.namespace, "[NAMESPACE]")
     }
 
+    /// Runs a command that must print a report as JSON, in the form of its schema.
+    pub(crate) fn report(&self, name: &str, arguments: &[&str]) {
+        let output = self.command(&[arguments, &["-o", "json"]].concat()).output().expect("opm runs");
+        testkit::assert_report(name, &output.stdout);
+    }
+
     /// Returns a command that works in the namespace.
     pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = self.env.command();

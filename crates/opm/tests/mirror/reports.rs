@@ -6,9 +6,12 @@ use crate::kit::{Kit, mirror};
 
 const ALL: &str = "    - name: alpha\n    - name: beta\n";
 
-/// Runs a command that must print one JSON document.
+/// Runs a command that must print one JSON document, in the form of its schema.
 fn report(kit: &Kit, arguments: &[&str]) -> Value {
-    serde_json::from_str(&kit.mirror(&[arguments, &["-o", "json"]].concat())).unwrap()
+    let printed = kit.mirror(&[arguments, &["-o", "json"]].concat());
+    let name = if arguments[0] == "copy" { "push" } else { arguments[0] };
+    testkit::assert_report(&format!("mirror-{name}"), printed.as_bytes());
+    serde_json::from_str(&printed).unwrap()
 }
 
 #[test]
@@ -31,6 +34,9 @@ fn every_command_reports_as_json() {
     assert!(copied["lock"] == lock && copied["complete"] == true && copied["sent"]["blobs"] == 0, "{copied}");
     // The digest is the only line of text.
     assert_eq!(kit.mirror(&["push", "out", &to]).trim(), lock);
+    report(&kit, &["plan", &file]);
+    let verified = report(&kit, &["verify", "out"]);
+    assert!(verified["lock"] == lock && verified["damage"] == Value::Array(Vec::new()), "{verified}");
     let other = kit.set("other.yaml", "    - name: beta\n");
     kit.mirror(&["pull", &other, "other"]);
     let prune = ["prune", &to, "--keep", "other/mirror/lock.json"];
@@ -52,6 +58,8 @@ fn missing_images_are_part_of_a_report() {
     for arguments in [vec!["pull", &file, "out"], vec!["copy", &file, &kit.to()]] {
         let output = kit.run(&mirror(&[&arguments[..], &["-o", "json"]].concat()));
         assert_eq!(output.status.code(), Some(1));
+        let name = if arguments[0] == "pull" { "mirror-pull" } else { "mirror-push" };
+        testkit::assert_report(name, &output.stdout);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["lock"], Value::Null);
         assert!(report["missing"][0]["image"].as_str().unwrap().contains("ns/gone"), "{report}");

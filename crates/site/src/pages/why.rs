@@ -4,13 +4,11 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 use resolve::RequestError;
-use resolve::explain::explain;
 use resolve::input::{CatalogInput, ClusterNamespace};
-use resolve::plan::{self, PlannedChange};
+use resolve::plan::{self, NamespacePlan, PlanConflict};
 use resolve::pool::Pool;
 use resolve::request::{self, InstallRequest};
 use resolve::requirers::Requirers;
-use resolve::resolver::{self, Resolution};
 use resolve::why::{self, ReasonPart};
 
 use super::{crumbs, hero, tabs};
@@ -80,15 +78,6 @@ pub struct WhyAnswer {
     named: HashMap<String, String>,
 }
 
-/// The result for a namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NamespacePlan {
-    /// These steps.
-    Steps(Vec<PlannedChange>),
-    /// Nothing changes, for these reasons; the last is the message of the cluster.
-    Conflict(Vec<String>),
-}
-
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
@@ -136,8 +125,12 @@ impl<'a> Explainer<'a> {
         let plan = (!parameters.installed.is_empty() || !parameters.version.is_empty())
             .then(|| plan(pool, package, parameters));
         let mut answer = WhyAnswer { parts, plan: plan.transpose()?, named: HashMap::new() };
-        let named =
-            answer.lines().flat_map(words).map(|(word, _)| word).filter_map(|word| self.packages.get_key_value(word));
+        let lines = answer.lines();
+        let named = lines
+            .iter()
+            .flat_map(|line| words(line))
+            .map(|(word, _)| word)
+            .filter_map(|word| self.packages.get_key_value(word));
         answer.named = named.map(|(name, package)| ((*name).to_owned(), (*package).to_owned())).collect();
         Ok(answer)
     }
@@ -151,8 +144,8 @@ impl Explainer<'_> {
         let parameters =
             WhyParameters { channel: channel.to_owned(), version: bundle.to_owned(), installed: String::new() };
         match plan(&self.pool, package, &parameters) {
-            Ok(NamespacePlan::Steps(_)) => Vec::new(),
-            Ok(NamespacePlan::Conflict(lines)) => lines,
+            Ok(NamespacePlan::Resolved(_)) => Vec::new(),
+            Ok(NamespacePlan::Conflict(conflict)) => lines_of(&conflict),
             Err(error) => vec![error.to_string()],
         }
     }
@@ -176,27 +169,25 @@ fn plan(pool: &Pool<'_>, package: &str, parameters: &WhyParameters) -> Result<Na
     if !(subscribed && wanted.version.is_none() && wanted.channel.is_none()) {
         request::subscribe(&wanted, pool, &mut state)?;
     }
-    Ok(match resolver::resolve(pool, &state) {
-        Resolution::Solved(chosen) => NamespacePlan::Steps(plan::steps(pool, &state, &chosen)),
-        Resolution::Unsatisfiable(conflict) => {
-            let mut lines = explain(pool, &state, &conflict);
-            lines.push(format!("OLM says: {}", conflict.message()));
-            NamespacePlan::Conflict(lines)
-        }
-        Resolution::Error(refusal) => NamespacePlan::Conflict(vec![refusal.said()]),
-    })
+    Ok(plan::namespace(pool, &state))
+}
+
+/// Returns the explanation of a conflict, and the message of the cluster.
+fn lines_of(conflict: &PlanConflict) -> Vec<String> {
+    conflict.explanation.iter().cloned().chain([conflict.refusal.said()]).collect()
 }
 
 impl WhyAnswer {
-    fn lines(&self) -> impl Iterator<Item = &str> {
-        let parts = self.parts.iter().flat_map(|part| std::iter::once(&part.heading).chain(&part.lines));
+    fn lines(&self) -> Vec<String> {
+        let parts = self.parts.iter().flat_map(|part| std::iter::once(&part.heading).chain(&part.lines)).cloned();
         let steps = self.plan.iter().flat_map(|plan| match plan {
-            NamespacePlan::Steps(steps) => {
-                steps.iter().flat_map(|step| std::iter::once(&step.name).chain(&step.reasons)).collect::<Vec<_>>()
+            NamespacePlan::Resolved(changes) => {
+                let lines = changes.bundles.iter().flat_map(|step| std::iter::once(&step.name).chain(step.lines()));
+                lines.cloned().collect()
             }
-            NamespacePlan::Conflict(lines) => lines.iter().collect(),
+            NamespacePlan::Conflict(conflict) => lines_of(conflict),
         });
-        parts.chain(steps).map(String::as_str)
+        parts.chain(steps).collect()
     }
 
     /// Shows a line, with links to the bundles it names.
@@ -302,21 +293,21 @@ fn namespace(context: &PageContext<'_>, answer: &WhyAnswer, plan: &NamespacePlan
         section.section #plan {
             h2 { "What a cluster does" }
             @match plan {
-                NamespacePlan::Steps(steps) => {
-                    @if steps.iter().all(|step| step.action == "keep") { p { "Nothing changes." } }
-                    ol.steps { @for step in steps {
+                NamespacePlan::Resolved(changes) => {
+                    @if changes.bundles.iter().all(|step| step.action == "keep") { p { "Nothing changes." } }
+                    ol.steps { @for step in &changes.bundles {
                         li.end[step.action != "keep"] {
                             span.pill.head[step.action != "keep"] { (step.action) } " "
-                            @if let Some(old) = &step.replaces { code { (t(old)) } " to " }
+                            @if let Some(old) = step.upgraded() { code { (t(old)) } " to " }
                             (answer.line(context, &step.name))
                             @if !step.origin.is_empty() { " " span.soft.small { (t(&step.origin)) } }
-                            @for reason in &step.reasons { p.small.soft { (answer.line(context, reason.trim())) } }
+                            @for reason in step.lines() { p.small.soft { (answer.line(context, reason.trim())) } }
                         }
                     } }
                 },
-                NamespacePlan::Conflict(lines) => div.note.bad {
+                NamespacePlan::Conflict(conflict) => div.note.bad {
                     p { strong { "This cannot be resolved: nothing in the namespace would be installed or upgraded." } }
-                    @for line in lines { p { (answer.line(context, line.trim())) } }
+                    @for line in lines_of(conflict) { p { (answer.line(context, line.trim())) } }
                 },
             }
         }

@@ -16,6 +16,8 @@ use crate::Project;
 const PAGE: &str = "docs/rules.md";
 /// The directory of the schemas.
 const SCHEMAS: &str = "schemas";
+/// The directory of the schemas of reports.
+const REPORTS: &str = "schemas/reports";
 /// The directory of the command pages.
 const COMMANDS: &str = "docs/cli";
 /// The code that reports the reading rules.
@@ -30,12 +32,12 @@ pub(crate) fn run(project: &Project, check: bool) -> Result<()> {
         place(project, &format!("{SCHEMAS}/{name}.json"), &format!("{schema:#}\n"), check)?;
     }
     no_others(&project.root.join(SCHEMAS), check)?;
-    // A test of `opm` checks the command pages.
-    if check { Ok(()) } else { commands(project) }
+    // A test of `opm` checks the command pages and the schemas of reports.
+    if check { Ok(()) } else { from_opm(project) }
 }
 
-/// Writes the command pages, which `opm` generates from its arguments.
-fn commands(project: &Project) -> Result<()> {
+/// Writes the command pages and the schemas of reports, which `opm` generates from its arguments and types.
+fn from_opm(project: &Project) -> Result<()> {
     let scratch = project.root.join("target").join("cli-pages");
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir_all(&scratch).with_context(|| format!("creating {}", scratch.display()))?;
@@ -46,15 +48,22 @@ fn commands(project: &Project) -> Result<()> {
         .status()
         .context("running opm")?;
     ensure!(status.success(), "opm __reference failed");
+    replace(project, &scratch.join("reports"), REPORTS)?;
+    fs::remove_dir_all(scratch.join("reports"))?;
+    replace(project, &scratch, COMMANDS)?;
+    Ok(fs::remove_dir_all(&scratch)?)
+}
+
+/// Replaces the files of a directory of the project.
+fn replace(project: &Project, made: &Path, directory: &str) -> Result<()> {
     let mut known = BTreeSet::new();
-    for entry in fs::read_dir(&scratch)? {
+    for entry in fs::read_dir(made)? {
         let name = entry?.file_name();
-        let text = fs::read_to_string(scratch.join(&name))?;
-        place(project, &format!("{COMMANDS}/{}", name.to_string_lossy()), &text, false)?;
+        let text = fs::read_to_string(made.join(&name))?;
+        place(project, &format!("{directory}/{}", name.to_string_lossy()), &text, false)?;
         known.insert(name);
     }
-    fs::remove_dir_all(&scratch)?;
-    for entry in fs::read_dir(project.root.join(COMMANDS))? {
+    for entry in fs::read_dir(project.root.join(directory))? {
         let entry = entry?;
         if !known.contains(&entry.file_name()) {
             fs::remove_file(entry.path())?;
@@ -77,7 +86,7 @@ fn place(project: &Project, file: &str, text: &str, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Removes obsolete schemas; with `check`, fails if one exists.
+/// Removes obsolete schemas, except of reports; with `check`, fails if one exists.
 fn no_others(root: &Path, check: bool) -> Result<()> {
     let known: BTreeSet<PathBuf> =
         catalog::schema::names().iter().map(|name| root.join(format!("{name}.json"))).collect();
@@ -86,7 +95,9 @@ fn no_others(root: &Path, check: bool) -> Result<()> {
         for entry in fs::read_dir(&directory).with_context(|| format!("reading {}", directory.display()))? {
             let path = entry?.path();
             if path.is_dir() {
-                directories.push(path);
+                if !path.ends_with(REPORTS) {
+                    directories.push(path);
+                }
             } else if !known.contains(&path) {
                 ensure!(!check, "{} is obsolete: run `cargo xtask docs`", path.display());
                 fs::remove_file(&path)?;

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{BundleObject, Finding, Findings, ParsedBundle, Severity};
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::review::{list, text, texts};
@@ -132,24 +132,50 @@ impl CrdDifference {
     }
 }
 
-impl Serialize for CrdDifference {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Change", 9)?;
-        out.serialize_field("id", self.id())?;
-        out.serialize_field("crd", &self.crd)?;
-        out.serialize_field("version", &self.version)?;
-        out.serialize_field("path", &self.path)?;
-        out.serialize_field("rule", self.rule)?;
-        out.serialize_field("message", &self.words)?;
-        out.serialize_field("blocks", &self.blocks)?;
-        out.serialize_field("olmSays", &self.blocks.then(|| self.olm_message()))?;
-        out.serialize_field("meaning", &self.meaning)?;
-        out.end()
+/// A change in reports.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "CrdDifference")]
+struct DifferenceReport<'a> {
+    /// The name of the finding.
+    id: &'a str,
+    /// The name of the CRD.
+    crd: &'a str,
+    /// The version, or a pair as `old -> new`; empty for a change of the whole CRD.
+    version: &'a str,
+    /// The field.
+    path: &'a str,
+    /// The rule of OLM v1.
+    rule: &'a str,
+    message: &'a str,
+    /// Whether OLM v1 refuses the upgrade.
+    blocks: bool,
+    /// The message of OLM v1, if it refuses the upgrade.
+    olm_says: Option<String>,
+    /// What the change means for custom resources; `null` if it harms nobody.
+    meaning: Option<Severity>,
+}
+
+impl<'a> From<&'a CrdDifference> for DifferenceReport<'a> {
+    fn from(change: &'a CrdDifference) -> DifferenceReport<'a> {
+        DifferenceReport {
+            id: change.id(),
+            crd: &change.crd,
+            version: &change.version,
+            path: &change.path,
+            rule: change.rule,
+            message: &change.words,
+            blocks: change.blocks,
+            olm_says: change.blocks.then(|| change.olm_message()),
+            meaning: change.meaning,
+        }
     }
 }
 
+reported_as!(CrdDifference, DifferenceReport<'_>);
+
 /// The changes between CRDs: the report of `opm crd-diff`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CrdChanges {
     /// Whether the rules refuse none of them.
     pub passed: bool,

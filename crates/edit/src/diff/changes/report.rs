@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use bundle::review::crd::FieldChangeKind;
@@ -13,7 +14,7 @@ use super::PermissionScope;
 const MAX_DEPTH: usize = 200;
 
 /// The kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
     /// Only the new catalog contains it.
@@ -44,7 +45,7 @@ impl ChangeKind {
 }
 
 /// A value before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ValueChange<T> {
     /// In the old catalog.
     pub old: T,
@@ -59,7 +60,7 @@ impl<T: PartialEq> ValueChange<T> {
 }
 
 /// The difference between two sets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference<T> {
     /// The items only in the new catalog, sorted.
     pub added: Vec<T>,
@@ -87,7 +88,7 @@ impl<T> Difference<T> {
 }
 
 /// All differences between two catalogs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CatalogChanges {
     /// Packages by name.
     pub packages: Vec<PackageChange>,
@@ -103,7 +104,7 @@ impl CatalogChanges {
 }
 
 /// The differences in a package.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageChange {
     pub name: String,
@@ -138,7 +139,7 @@ impl PackageChange {
 }
 
 /// The differences in a channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChannelChange {
     pub name: String,
     pub what: ChangeKind,
@@ -157,7 +158,7 @@ impl ChannelChange {
 }
 
 /// The differences in the upgrade edges of a channel entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryChange {
     pub bundle: String,
@@ -183,7 +184,7 @@ impl EntryChange {
 }
 
 /// The differences in a bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleChange {
     pub name: String,
@@ -218,13 +219,14 @@ pub struct BundleChange {
 }
 
 /// A property.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct PropertyDifference {
     /// The type.
     #[serde(rename = "type")]
     pub kind: String,
     /// The value, as JSON on one line with sorted keys.
     #[serde(serialize_with = "as_json")]
+    #[schemars(with = "serde_json::Value")]
     pub value: String,
 }
 
@@ -238,7 +240,7 @@ impl PropertyDifference {
 }
 
 /// A related image of a bundle.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct ImageDifference {
     /// The name in the bundle, possibly empty.
     pub name: String,
@@ -247,7 +249,7 @@ pub struct ImageDifference {
 }
 
 /// The differences in the permissions of a service account on a resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionChange {
     pub scope: PermissionScope,
@@ -258,7 +260,7 @@ pub struct PermissionChange {
 }
 
 /// The differences in the versions of a CRD.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CrdChange {
     pub name: String,
     pub versions: ValueChange<Vec<String>>,
@@ -268,7 +270,7 @@ pub struct CrdChange {
 }
 
 /// The difference in a field of a CRD.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FieldDifference {
     /// The name of the CRD.
     pub crd: String,
@@ -295,7 +297,7 @@ impl From<bundle::review::crd::CrdFieldChange> for FieldDifference {
 }
 
 /// The difference in a deprecation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeprecationChange {
     /// The schema of the deprecated blob.
     pub schema: &'static str,
@@ -306,7 +308,7 @@ pub struct DeprecationChange {
 }
 
 /// The difference in blobs with a custom schema.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OtherChange {
     /// The package, possibly empty.
     pub package: String,

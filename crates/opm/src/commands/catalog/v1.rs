@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cluster::{ClusterCatalogPlan, ClusterCatalogState};
 use fbc::Format;
 
-use super::{ApplyArgs, CatalogOutput, DeleteArgs, ListArgs, StatusArgs, as_json, print_object};
+use super::{ApplyArgs, CatalogOutput, DeleteArgs, ListArgs, StatusArgs, print_object};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
@@ -81,11 +81,11 @@ pub(super) fn status(args: &StatusArgs, printer: &mut Printer) -> CommandResult 
     block_on("", async {
         let cluster = args.cluster.connect().await?;
         let state = cluster::cluster_catalog_state(&cluster, &args.name).await.map_err(failure)?;
-        let text = match args.output {
-            CatalogOutput::Json => as_json(&state)?,
-            CatalogOutput::Table => as_text(&state),
-        };
-        Ok(printer.data().write_all(text.as_bytes())?)
+        match args.output {
+            CatalogOutput::Json => printer.json(&state)?,
+            CatalogOutput::Table => printer.data().write_all(as_text(&state).as_bytes())?,
+        }
+        Ok(())
     })
 }
 
@@ -116,7 +116,7 @@ pub(super) fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
         let cluster = args.cluster.connect().await?;
         let states = cluster::list_cluster_catalogs(&cluster).await.map_err(failure)?;
         let text = match args.output {
-            CatalogOutput::Json => as_json(&states)?,
+            CatalogOutput::Json => return Ok(printer.json(&states)?),
             CatalogOutput::Table => {
                 let row = |state: &ClusterCatalogState| {
                     vec![

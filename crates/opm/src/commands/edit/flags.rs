@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::TypedValueParser;
 use edit::{EditError, EditOptions, Edited, Write};
 use source::{CatalogDirectory, Images};
 
-use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
+use crate::output::OutputFlag;
 use crate::printer::{Printer, Style};
 use crate::{edits, limits};
 
@@ -29,19 +28,8 @@ pub(super) struct EditFlags {
     /// Make the edit even if it leaves installed versions without a path to the channel head
     #[arg(long)]
     allow_stranded: bool,
-    /// Format of the report
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
-    output: EditOutput,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EditOutput {
-    Text,
-    Json,
-}
-
-fn output() -> impl TypedValueParser<Value = EditOutput> {
-    choice([("text", EditOutput::Text), ("json", EditOutput::Json)])
+    #[command(flatten)]
+    output: OutputFlag,
 }
 
 impl EditFlags {
@@ -77,12 +65,9 @@ impl EditFlags {
     /// Prints the report of an edit.
     pub(super) fn print(&self, edited: Result<Edited, EditError>, printer: &mut Printer) -> CommandResult {
         let edited = edited.map_err(|error| edits::failure(error, printer))?;
-        match self.output {
-            EditOutput::Text => self.print_text(&edited, printer),
-            EditOutput::Json => {
-                let text = serde_json::to_string_pretty(&edited).map_err(std::io::Error::from)?;
-                Ok(writeln!(printer.data(), "{text}")?)
-            }
+        match self.output.is_json() {
+            true => Ok(printer.json(&edited)?),
+            false => self.print_text(&edited, printer),
         }
     }
 

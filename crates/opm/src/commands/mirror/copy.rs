@@ -7,12 +7,13 @@ use mirror::push::PushReport;
 use mirror::set::write_whole;
 use mirror::volume::parse_size;
 
-use super::flags::{ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
+use super::flags::{ChoiceFlags, Input, MoveFlags, TargetFlags, read, unresolved};
 use super::push::{finish, outcome};
 use crate::commands::build::CatalogImageBuilder;
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Mirror an image set directly to a registry
@@ -38,9 +39,8 @@ pub(super) struct CopyArgs {
     /// Write the lock to this file
     #[arg(long, value_name = "OUT")]
     pub(super) lock: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    pub(super) output: String,
+    #[command(flatten)]
+    pub(super) output: OutputFlag,
     #[command(flatten)]
     pub(super) choice: ChoiceFlags,
     #[command(flatten)]
@@ -68,9 +68,9 @@ pub(super) fn copy(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Re
             if let Some(out) = &args.lock {
                 write_whole(out, lock.to_text().as_bytes())?;
             }
-            finish(&report, &lock, &target, &args.target, tls, &args.output, printer)?;
+            finish(&report, &lock, &target, &args.target, tls, args.output, printer)?;
         }
-        None if args.output == "json" => print_json(&report, printer)?,
+        None if args.output.is_json() => printer.json(&report)?,
         None => {}
     }
     Ok(report)

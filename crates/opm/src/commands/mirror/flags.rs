@@ -13,12 +13,11 @@ use mirror::report::{MissingImage, OnMissing, text};
 use mirror::request::{CatalogProgram, MirrorRequest, MirrorRequestError, SelectionOptions};
 use mirror::session::MirrorSession;
 use mirror::set::write_whole;
-use serde::Serialize;
 use source::{Images, PullSettings, RegistrySettings, RunningStage};
 
 use super::installed;
 use crate::choice::{InvalidValue, choice};
-use crate::exit::{CommandResult, Failure, in_path};
+use crate::exit::{Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
@@ -377,13 +376,6 @@ pub(crate) fn invalid(file: &str, problems: &[ImageSetProblem], printer: &Printe
         printer.error(&format!("{file}:{}: {}{help}", problem.line, problem.message));
     }
     Failure::Reported
-}
-
-/// Prints a report as JSON.
-pub(crate) fn print_json(report: &impl Serialize, printer: &mut Printer) -> CommandResult {
-    serde_json::to_writer_pretty(printer.data(), report).map_err(std::io::Error::from)?;
-    writeln!(printer.data())?;
-    Ok(())
 }
 
 /// Prints a note.

@@ -24,10 +24,8 @@ use crate::cli::{self, go_conventions};
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
-
-/// The output format of the commands.
-const TEXT: &str = "text";
 
 /// The default size of an archive in bytes.
 const ARCHIVE: u64 = 500 << 30;
@@ -184,7 +182,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
                 to: Some(directory),
                 have: Vec::new(),
                 drain: false,
-                output: TEXT.to_owned(),
+                output: OutputFlag::default(),
                 choice,
                 moving,
             };
@@ -211,7 +209,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
                 return write_mapping(&mapping, (&set.lock, &set.inventory), Some((&to, &flags)), &tls, printer);
             }
             let places = source.into_iter().chain([registry]).collect();
-            let output = TEXT.to_owned();
+            let output = OutputFlag::default();
             let args = push::PushArgs { places, expect: None, part: false, output, target: target(&from), moving };
             let report = push::push(&args, &tls, printer)?;
             (push::outcome(&report), report.missing)
@@ -230,7 +228,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
                 registry,
                 spool: 4 << 30,
                 lock: Some(workspace.join("working-dir/lock.json")),
-                output: TEXT.to_owned(),
+                output: OutputFlag::default(),
                 choice,
                 target: target(&workspace),
                 moving,

@@ -10,7 +10,7 @@ use mirror::lock::Role;
 use mirror::plan::{PlanReport, mapping_line};
 use mirror::set::write_whole;
 
-use super::flags::{self, ChoiceFlags, Input, MoveFlags, TargetFlags, print_json, read, unresolved};
+use super::flags::{self, ChoiceFlags, Input, MoveFlags, TargetFlags, read, unresolved};
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
     let run = args.moving.open_scratch(tls, &scratch)?;
     let report = mirror::plan::plan(request, &options, &have, target.as_ref(), &run.session()?).map_err(unresolved)?;
     match args.output.as_str() {
-        "json" => print_json(&report, printer)?,
+        "json" => printer.json(&report)?,
         "mapping" => {
             for image in &report.lock.images {
                 printer.data().write_all(mapping_line(image, target.as_ref()).as_bytes())?;

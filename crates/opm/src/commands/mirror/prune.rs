@@ -7,10 +7,11 @@ use mirror::destination::MirrorDestination;
 use mirror::listed;
 use mirror::set::{read_lock, write_whole};
 
-use super::flags::{self, MoveFlags, print_json};
+use super::flags::{self, MoveFlags};
 use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Remove mirrored images that no kept set needs from a registry
@@ -46,9 +47,8 @@ pub(super) struct PruneArgs {
     /// Maximum number of repository path components; excess components are joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    output: String,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     moving: MoveFlags,
 }
@@ -64,7 +64,7 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Co
     if let Some(out) = &args.write_list {
         write_whole(out, listed::write(found.images()).as_bytes())?;
     }
-    if args.output != "json" {
+    if !args.output.is_json() {
         for image in found.images().keys() {
             writeln!(printer.data(), "{image}")?;
         }
@@ -76,8 +76,8 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Co
     for (image, error) in &report.failed {
         printer.error(&format!("{image}: {error}"));
     }
-    if args.output == "json" {
-        print_json(&report, printer)?;
+    if args.output.is_json() {
+        printer.json(&report)?;
     }
     let count = report.images.len();
     let which = report.sets.map(|sets| format!(" of {} of {} sets", sets.unneeded, sets.known)).unwrap_or_default();

@@ -8,10 +8,11 @@ use mirror::pull::{PullOptions, PullReport, VolumePlan};
 use mirror::set::SetDir;
 use mirror::volume;
 
-use super::flags::{ChoiceFlags, Input, MoveFlags, print_json, read, unresolved};
+use super::flags::{ChoiceFlags, Input, MoveFlags, read, unresolved};
 use crate::commands::build::CatalogImageBuilder;
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Fetch an image set to a directory
@@ -49,9 +50,8 @@ pub(super) struct PullArgs {
     /// Remove blobs from the directory after writing their volume
     #[arg(long)]
     pub(super) drain: bool,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    pub(super) output: String,
+    #[command(flatten)]
+    pub(super) output: OutputFlag,
     #[command(flatten)]
     pub(super) choice: ChoiceFlags,
     #[command(flatten)]
@@ -98,7 +98,7 @@ pub(super) fn pull(
                 printer.report(&format!("the set is complete: {images} images, {size} in {blobs} unique blobs"));
             }
         }
-        if args.output != "json" {
+        if !args.output.is_json() {
             writeln!(printer.data(), "{lock}")?;
         }
     }
@@ -113,8 +113,8 @@ pub(super) fn pull(
         ));
         report.volumes = Some(written);
     }
-    if args.output == "json" {
-        print_json(&report, printer)?;
+    if args.output.is_json() {
+        printer.json(&report)?;
     }
     Ok(report)
 }

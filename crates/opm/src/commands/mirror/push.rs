@@ -7,10 +7,11 @@ use mirror::destination::MirrorDestination;
 use mirror::lock::Lock;
 use mirror::push::{MirrorSet, PushOptions, PushReport, PushedBlobs, SetPlace};
 
-use super::flags::{MoveFlags, TargetFlags, print_json, report_missing};
+use super::flags::{MoveFlags, TargetFlags, report_missing};
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Upload a set from a directory or volumes to a registry
@@ -38,9 +39,8 @@ pub(super) struct PushArgs {
     /// Send only the blobs of the given volumes, for media that arrive one after the other
     #[arg(long)]
     pub(super) part: bool,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    pub(super) output: String,
+    #[command(flatten)]
+    pub(super) output: OutputFlag,
     #[command(flatten)]
     pub(super) target: TargetFlags,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(super) fn push(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Re
     let set = MirrorSet::read(place, &session)?;
     let options = PushOptions { expected: args.expect.as_deref(), enforce_policy: args.moving.enforce_policy };
     let report = mirror::push::push(&set, &target, &options, &session)?;
-    finish(&report, &set.lock, &target, &args.target, tls, &args.output, printer)?;
+    finish(&report, &set.lock, &target, &args.target, tls, args.output, printer)?;
     Ok(report)
 }
 
@@ -83,7 +83,7 @@ pub(super) fn finish(
     target: &MirrorDestination,
     flags: &TargetFlags,
     tls: &TlsFlags,
-    output: &str,
+    output: OutputFlag,
     printer: &mut Printer,
 ) -> CommandResult {
     if let Some(PushedBlobs { blobs, bytes: size, mounted, present }) = report.sent {
@@ -94,11 +94,12 @@ pub(super) fn finish(
         true => flags.write_resources(lock, target, tls, printer)?,
         false => report_missing(&report.missing, printer),
     }
-    match (output, &report.lock) {
-        ("json", _) => print_json(report, printer),
-        (_, Some(lock)) if report.complete => Ok(writeln!(printer.data(), "{lock}")?),
-        _ => Ok(()),
+    match &report.lock {
+        _ if output.is_json() => printer.json(report)?,
+        Some(lock) if report.complete => writeln!(printer.data(), "{lock}")?,
+        _ => {}
     }
+    Ok(())
 }
 
 /// Returns whether everything arrived.
@@ -124,5 +125,5 @@ fn push_part(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandR
     if let Some(PushedBlobs { blobs, bytes: size, present, .. }) = report.sent {
         printer.report(&format!("sent: {blobs} blobs ({}), already present: {present}", bytes(size)));
     }
-    if args.output == "json" { print_json(&report, printer) } else { Ok(()) }
+    if args.output.is_json() { Ok(printer.json(&report)?) } else { Ok(()) }
 }

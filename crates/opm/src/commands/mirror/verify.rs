@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use fbc::spelling::size::bytes;
 use mirror::push::{MirrorSet, SetPlace};
-use mirror::report::json;
 use mirror::set::{read_lock, write_whole};
 use mirror::verify::VerifyReport;
 
@@ -12,6 +11,7 @@ use super::flags::{self, MoveFlags, report_missing};
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Check that a set is complete and undamaged
@@ -43,9 +43,8 @@ pub(super) struct VerifyArgs {
     /// Write the list of existing blobs to this file
     #[arg(long, value_name = "OUT")]
     have: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    output: String,
+    #[command(flatten)]
+    output: OutputFlag,
     /// Maximum number of repository path components; excess components are joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
@@ -62,8 +61,8 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     if let Some(out) = &args.have {
         write_whole(out, report.list().as_bytes())?;
     }
-    if args.output == "json" {
-        printer.data().write_all(json(&report.missing).as_bytes())?;
+    if args.output.is_json() {
+        printer.json(&report)?;
     } else {
         report_missing(&report.missing, printer);
         for line in &report.damage {
@@ -75,7 +74,7 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     }
     let (images, blobs, total) = (report.images, report.have.len(), report.have.values().sum());
     printer.report(&format!("complete: {images} images, {} in {blobs} blobs", bytes(total)));
-    if args.output != "json" {
+    if !args.output.is_json() {
         writeln!(printer.data(), "{}", report.lock)?;
     }
     Ok(())

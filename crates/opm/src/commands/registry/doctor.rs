@@ -8,6 +8,7 @@ use image::{ExplainedProblem, ExplainedSource, Explanation, Reference};
 use crate::commands::build::reference;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Diagnose access to an image
@@ -25,9 +26,8 @@ pub(crate) struct DoctorArgs {
     /// Image to check
     #[arg(value_name = "REF", value_parser = reference)]
     reference: Reference,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    output: String,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -35,9 +35,8 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let images = images::open(tls, &args.pull);
     let explanation = images.client()?.explain(&args.reference);
-    if args.output == "json" {
-        let text = serde_json::to_string_pretty(&explanation).map_err(io::Error::from)?;
-        writeln!(printer.data(), "{text}")?;
+    if args.output.is_json() {
+        printer.json(&explanation)?;
     } else {
         write_text(printer.data(), &explanation)?;
     }

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
             printer.data().write_all(&write::stream(&prediction.objects))?;
         }
         RehearsalOutput::Text => printer.data().write_all(report::text(&rehearsal).as_bytes())?,
-        RehearsalOutput::Json => findings::json(&rehearsal, printer)?,
+        RehearsalOutput::Json => printer.json(&rehearsal)?,
         RehearsalOutput::Findings(output) => {
             let passed = rehearsal.is_installable();
             findings::print(&Findings { passed, ..rehearsal.findings.clone() }, output, printer)?;
@@ -102,7 +102,7 @@ fn given(
 fn print_all(results: &[RehearsedBundle], output: RehearsalOutput, printer: &mut Printer) -> CommandResult {
     match output {
         RehearsalOutput::Text => Ok(printer.data().write_all(report::all(results).as_bytes())?),
-        RehearsalOutput::Json => findings::json(&results, printer),
+        RehearsalOutput::Json => Ok(printer.json(&results)?),
         _ => Err(Failure::usage("--all supports only the output formats text and json")),
     }
 }
