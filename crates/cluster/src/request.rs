@@ -1,6 +1,7 @@
 //! Requests that survive restarts of the API server, up to a deadline.
 
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -70,6 +71,8 @@ pub(crate) struct Requests<'a> {
     deadline: Instant,
     /// When waiting ends; the rest of the time is for finding the cause.
     end: Instant,
+    /// The objects that these requests deleted.
+    deleted: Mutex<Vec<ObjectName>>,
 }
 
 /// Returns whether an error is transient.
@@ -106,7 +109,8 @@ impl<'a> Requests<'a> {
     pub(crate) fn new(cluster: &'a Cluster, watcher: &'a dyn Watcher, deadline: std::time::Instant) -> Requests<'a> {
         let deadline = Instant::from(deadline);
         let left = deadline.saturating_duration_since(Instant::now());
-        Requests { cluster, watcher, deadline, end: deadline - DIAGNOSIS_TIME.min(left / 10) }
+        let end = deadline - DIAGNOSIS_TIME.min(left / 10);
+        Requests { cluster, watcher, deadline, end, deleted: Mutex::default() }
     }
 
     /// Returns requests with a timeout from now.
@@ -127,7 +131,13 @@ impl<'a> Requests<'a> {
 
     /// Returns requests with the reserved time, for finding the cause of a timeout.
     pub(crate) fn diagnosis(&self) -> Requests<'a> {
-        Requests { cluster: self.cluster, watcher: self.watcher, deadline: self.deadline, end: self.deadline }
+        Requests {
+            cluster: self.cluster,
+            watcher: self.watcher,
+            deadline: self.deadline,
+            end: self.deadline,
+            deleted: Mutex::default(),
+        }
     }
 
     /// Fails if there is no time left to start anything.
@@ -361,7 +371,16 @@ impl<'a> Requests<'a> {
                 }
             })
             .await?;
+        if deleted {
+            self.deleted.lock().unwrap_or_else(PoisonError::into_inner).push(object.clone());
+        }
         Ok(deleted)
+    }
+
+    /// Returns the names of the objects that these requests deleted, in order.
+    pub(crate) fn into_deleted(self) -> Vec<String> {
+        let deleted = self.deleted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        deleted.iter().map(ToString::to_string).collect()
     }
 
     /// Waits until an object is deleted, or another one has its name.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
@@ -32,7 +34,8 @@ impl Default for CopyPlan {
 }
 
 /// The result of a copy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct CopySummary {
     /// The digest of the image, the same in both locations.
     pub digest: Digest,

@@ -5,11 +5,12 @@ use bundle::rehearse::Rehearsal;
 use bundle::review::crd::CrdChanges;
 use catalog::list::{ChannelRow, ListedBundle, PackageRow};
 use catalog::validation::Validation;
+use cluster::run::CleanupReport;
 use cluster::{CatalogState, ClusterCatalogState, ListedCatalog};
 use edit::Edited;
 use edit::diff::changes::CatalogChanges;
 use edit::upgrades::UpgradeReport;
-use image::{Explanation, Verification};
+use image::{CopySummary, Explanation, Verification};
 use mirror::plan::PlanReport;
 use mirror::prune::PruneReport;
 use mirror::pull::PullReport;
@@ -23,6 +24,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RestrictFormats;
 use serde_json::{Map, Value};
+use source::UnpackReport;
 use source::catalog_bundles::RehearsedBundle;
 
 /// The prefix of the names of report schemas.
@@ -45,6 +47,8 @@ pub(crate) const REPORTS: &[Report] = &[
     report::<CatalogList>("catalog-list", &["catalog list"]),
     report::<CatalogStatus>("catalog-status", &["catalog status"]),
     report::<UpgradeReport>("check-upgrades", &["check-upgrades"]),
+    report::<CleanupReport>("cleanup", &["cleanup"]),
+    report::<CopySummary>("copy", &["copy"]),
     report::<CrdChanges>("crd-diff", &["crd-diff"]),
     report::<CatalogChanges>("diff", &["diff"]),
     report::<Edited>(
@@ -72,6 +76,7 @@ pub(crate) const REPORTS: &[Report] = &[
     report::<Explanation>("registry-doctor", &["registry doctor"]),
     report::<RehearseReport>("rehearse", &["rehearse"]),
     report::<ResolveReport>("resolve", &["resolve"]),
+    report::<UnpackReport>("unpack", &["unpack"]),
     report::<PathReport<'_>>("upgrade-path", &["upgrade-path"]),
     report::<Validation<'_>>("validate", &["validate"]),
     report::<Verification>("verify", &["verify"]),

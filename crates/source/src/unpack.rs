@@ -9,6 +9,8 @@ use fbc::fault::{Class, Fault};
 use fbc::scratch::TempFolder;
 use fbc::{Fbc, FileId, Limits, Problem, Unportable};
 use image::{ImageReferenceError, Location};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 use crate::database::load_database;
 use crate::error::{SourceError, at};
@@ -42,15 +44,24 @@ pub enum UnpackedFiles {
 }
 
 /// The result of unpacking.
-#[derive(Debug)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct UnpackReport {
+    /// The digest of the image.
     pub digest: image::Digest,
+    /// The directory that was written.
+    pub directory: PathBuf,
     /// The path of the catalog in the image.
     pub path: String,
     /// Why files that cannot be read were left out.
     pub unreadable: Vec<String>,
     /// The files that cannot leave an image.
+    #[serde(serialize_with = "paths")]
+    #[schemars(with = "Vec<PathBuf>")]
     pub unportable: Vec<(PathBuf, Unportable)>,
+}
+
+fn paths<S: Serializer>(files: &[(PathBuf, Unportable)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(files.iter().map(|(path, _)| path))
 }
 
 /// Why an image was not unpacked; there is no directory then.
@@ -116,6 +127,7 @@ pub fn unpack_image(request: &UnpackRequest<'_>, images: &Images) -> Result<Unpa
     let aside = TempFolder::inside(parent, ".opm-unpack-").map_err(at(parent))?;
     let mut unpacked = UnpackReport {
         digest: fetched.image.digest,
+        directory: target.to_owned(),
         path: path.clone(),
         unreadable: Vec::new(),
         unportable: Vec::new(),

@@ -8,6 +8,7 @@ use kube::api::ListParams;
 use super::objects::{installer_name, owned_by};
 use super::{offer, other_olm};
 use crate::request::{ObjectName, Requests};
+use crate::run::CleanupReport;
 use crate::run::names::{self, RUN_LABEL};
 use crate::run::preflight::{NeededRight, missing};
 use crate::views::{View, label};
@@ -36,7 +37,7 @@ const OTHER_KINDS: [ResourceKind; 5] = [
     ResourceKind::NAMESPACE,
 ];
 
-/// Removes an operator installed by OLM v1; returns whether there was anything to remove.
+/// Removes an operator installed by OLM v1.
 ///
 /// # Errors
 /// Fails if `run bundle` did not install it and `force` is off, or if something cannot be deleted before the
@@ -46,8 +47,15 @@ pub async fn cleanup(
     options: &ExtensionCleanup,
     deadline: Instant,
     watcher: &dyn Watcher,
-) -> Result<bool, Error> {
-    let requests = &Requests::new(cluster, watcher, deadline);
+) -> Result<CleanupReport, Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    let found = remove_operator(&requests, options).await?;
+    Ok(CleanupReport::new(&options.package, found, requests))
+}
+
+/// Removes an operator; returns whether there was anything to remove.
+async fn remove_operator(requests: &Requests<'_>, options: &ExtensionCleanup) -> Result<bool, Error> {
+    let cluster = requests.cluster;
     if !offer::is_served(requests, ResourceKind::CLUSTER_EXTENSION).await? {
         return Err(Error::refused("OLM v1 is not installed on this cluster: it knows no clusterextensions"));
     }

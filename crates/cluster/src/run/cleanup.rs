@@ -5,6 +5,8 @@ use std::time::Instant;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::carry::{clear, deleted};
 use super::facts::owned_crds;
@@ -30,6 +32,22 @@ pub struct RunCleanup {
     pub force: bool,
 }
 
+/// What a cleanup removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CleanupReport {
+    pub package: String,
+    /// Whether there was anything to remove.
+    pub found: bool,
+    /// The deleted objects in order, as `KIND NAMESPACE/NAME`, without those that the cluster deletes with their owner.
+    pub deleted: Vec<String>,
+}
+
+impl CleanupReport {
+    pub(crate) fn new(package: &str, found: bool, requests: Requests<'_>) -> CleanupReport {
+        CleanupReport { package: package.to_owned(), found, deleted: requests.into_deleted() }
+    }
+}
+
 /// The objects of a package.
 struct PackageObjects {
     subscription: Option<Subscription>,
@@ -50,7 +68,7 @@ const RIGHTS: [NeededRight; 5] = [
     ("delete", ResourceKind::CONFIG_MAP),
 ];
 
-/// Removes an operator; returns whether there was anything to remove.
+/// Removes an operator.
 ///
 /// # Errors
 /// Fails if `run bundle` did not install it and `force` is off, or if something cannot be deleted before the
@@ -60,9 +78,15 @@ pub async fn cleanup(
     options: &RunCleanup,
     deadline: Instant,
     watcher: &dyn Watcher,
-) -> Result<bool, Error> {
-    let requests = &Requests::new(cluster, watcher, deadline);
-    let namespace = cluster.namespace.as_str();
+) -> Result<CleanupReport, Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    let found = remove_operator(&requests, options).await?;
+    Ok(CleanupReport::new(&options.package, found, requests))
+}
+
+/// Removes an operator; returns whether there was anything to remove.
+async fn remove_operator(requests: &Requests<'_>, options: &RunCleanup) -> Result<bool, Error> {
+    let (namespace, watcher) = (requests.cluster.namespace.as_str(), requests.watcher);
     preflight::has_olm(requests, namespace).await?;
     let mut found = find(requests, options).await?;
     if found.subscription.is_none() && found.csvs.is_empty() && found.source.is_none() {

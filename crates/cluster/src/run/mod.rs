@@ -26,6 +26,6 @@ pub(crate) mod wait;
 
 pub use bundle::{BundlePlan, RunBundle, Serving, run};
 pub use catalog::{CatalogOptions, DatabaseHandling, NO_INDEX, RunCatalogError};
-pub use cleanup::{RunCleanup, cleanup};
+pub use cleanup::{CleanupReport, RunCleanup, cleanup};
 pub use facts::CsvFacts;
 pub use upgrade::{Installed, RunUpgrade, UpgradePlan, upgrade};

@@ -8,6 +8,7 @@ use super::run::olm::{OlmChoice, olm};
 use super::run::session::RunSession;
 use crate::exit::{CommandResult, Failure};
 use crate::live::ClusterProgress;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Remove an operator that 'run bundle' installed
@@ -59,6 +60,8 @@ pub(crate) struct CleanupArgs {
     #[arg(long, value_name = "NAME", hide = true)]
     service_account: Option<String>,
     #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
     cluster: WorkFlags,
 }
 
@@ -81,9 +84,12 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> CommandResult {
         };
         session.ask(cleanup(&cluster, &options, deadline, &live))
     };
-    let found = found.map_err(|failure| failure.context("Cleanup operator"))?;
+    let report = found.map_err(|failure| failure.context("Cleanup operator"))?;
     drop(live);
-    match found {
+    if args.output.is_json() {
+        return Ok(printer.json(&report)?);
+    }
+    match report.found {
         true => printer.report(&format!("Operator \"{}\" uninstalled", args.package)),
         false => printer.warning(&format!("Cleanup operator: package \"{}\" not found", args.package)),
     }

@@ -5,6 +5,7 @@ use image::{CopyPlan, Location};
 
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Copy an image between registries, layouts and archives
@@ -32,6 +33,8 @@ pub(crate) struct CopyArgs {
     #[arg(long)]
     without_referrers: bool,
     #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
     pull: PullFlags,
 }
 
@@ -52,7 +55,10 @@ pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
     if copied.left_out > 0 {
         printer.warning(&format!("a docker archive cannot store referrers: {} left out", copied.left_out));
     }
-    writeln!(printer.data(), "{}", copied.digest)?;
+    match args.output.is_json() {
+        true => printer.json(&copied)?,
+        false => writeln!(printer.data(), "{}", copied.digest)?,
+    }
     let (documents, sent, known, referrers) = (copied.documents, copied.sent, copied.known, copied.referrers);
     let megabytes = copied.bytes as f64 / 1e6;
     printer.report(&format!(

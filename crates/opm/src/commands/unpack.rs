@@ -8,6 +8,7 @@ use source::{CatalogLayout, CatalogUnpackError, UnpackReport, UnpackRequest, Unp
 use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, or_latest};
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 use crate::{limits, report, tree};
 
@@ -45,6 +46,8 @@ pub(crate) struct UnpackArgs {
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
+    output: OutputFlag,
+    #[command(flatten)]
     pull: PullFlags,
 }
 
@@ -72,6 +75,9 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     let unpacked = source::unpack_image(&request, &images).map_err(|error| failure(error, printer))?;
     unpacked.unreadable.iter().for_each(|message| printer.warning(&format!("left out: {message}")));
     tree::warn_of_unportable(&unpacked.unportable, printer);
+    if args.output.is_json() {
+        printer.json(&unpacked)?;
+    }
     if args.debug {
         let UnpackReport { digest, path, .. } = unpacked;
         printer.report(&format!("{reference} has the digest {digest} and its catalog at {path}"));

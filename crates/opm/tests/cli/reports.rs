@@ -10,6 +10,7 @@ use crate::env::{SMALL, TestEnv};
 const ELSEWHERE: &[&str] = &[
     "catalog-list",
     "catalog-status",
+    "cleanup",
     "mirror-plan",
     "mirror-prune",
     "mirror-pull",
@@ -23,6 +24,8 @@ const ELSEWHERE: &[&str] = &[
 const COMMANDS: &[(&str, &str)] = &[
     ("check-upgrades", "check-upgrades catalog small"),
     ("check-upgrades", "check-upgrades catalog catalog"),
+    ("copy", "copy oci:built:v1 oci-archive:built.tar:v1"),
+    ("unpack", "unpack oci-archive:built.tar:v1"),
     ("crd-diff", "crd-diff lantern/1.3.0 lantern/1.3.0"),
     ("crd-diff", "crd-diff old-crd.yaml new-crd.yaml"),
     ("diff", "diff catalog small --changelog"),
@@ -80,6 +83,7 @@ fn reports_of_all_commands_match_their_schemas() {
     let required = "- type: olm.package.required\n  value: {packageName: none, versionRange: '>=1.0.0'}\n";
     env.file("lonely/bar.yaml", format!("{}{required}", SMALL.replace("foo", "bar")));
     env.file("broken/foo.yaml", SMALL.replace("defaultChannel: stable", "defaultChannel: none"));
+    env.stdout(&["build", "small", "--data-only", "--to", "oci:built:v1"]);
     for (report, line) in COMMANDS {
         let mut words: Vec<&str> = line.split(' ').collect();
         if words.last() != Some(&"-O") {

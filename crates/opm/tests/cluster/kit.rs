@@ -60,9 +60,10 @@ impl Kit {
     }
 
     /// Runs a command that must print a report as JSON, in the form of its schema.
-    pub(crate) fn report(&self, name: &str, arguments: &[&str]) {
+    pub(crate) fn report(&self, name: &str, arguments: &[&str]) -> Value {
         let output = self.command(&[arguments, &["-o", "json"]].concat()).output().expect("opm runs");
         testkit::assert_report(name, &output.stdout);
+        serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
     /// Returns a command that works in the namespace.

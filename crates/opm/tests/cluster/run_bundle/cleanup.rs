@@ -41,6 +41,24 @@ async fn an_operator_is_removed_with_all_its_objects() {
     assert_eq!(shown, "exit 0\n--- stdout\n--- stderr\nwarning: Cleanup operator: package \"foo\" not found\n");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_report_names_the_deleted_objects() {
+    let stage = Stage::new().await;
+    installed(&stage).await;
+    let report = stage.kit.report("cleanup", &["cleanup", "foo"]);
+    assert_eq!(report["found"], true);
+    let namespace = &stage.kit.cluster.namespace;
+    let deleted: Vec<String> = serde_json::from_value(report["deleted"].clone()).expect("names");
+    for object in
+        ["Subscription NS/foo-v1-0-0-sub", "ClusterServiceVersion NS/foo.v1.0.0", "CatalogSource NS/foo-catalog"]
+    {
+        let object = object.replace("NS", namespace);
+        assert!(deleted.contains(&object), "{object}: {deleted:?}");
+    }
+    let report = stage.kit.report("cleanup", &["cleanup", "foo"]);
+    assert_eq!(report, json!({"package": "foo", "found": false, "deleted": []}));
+}
+
 /// Creates objects a second after the operator was removed. OLM works from caches: it may execute an InstallPlan again
 /// that has just become `Complete`.
 fn created_again(cluster: Cluster, objects: Vec<(ResourceKind, Value)>) -> JoinHandle<()> {
