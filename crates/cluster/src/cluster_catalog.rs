@@ -60,7 +60,7 @@ impl ClusterCatalogPlan {
     ///
     /// # Errors
     /// Returns the reason.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
         let by_digest = self.image.contains('@');
         let tagged = self.image.rsplit('/').next().is_some_and(|last| last.contains(':'));
         if !by_digest && !tagged {
@@ -88,7 +88,7 @@ impl ClusterCatalogPlan {
     }
 
     /// Returns the object, with only the requested fields.
-    pub fn object(&self) -> Value {
+    pub(crate) fn object(&self) -> Value {
         json!({
             "apiVersion": ResourceKind::CLUSTER_CATALOG.api_version(),
             "kind": ResourceKind::CLUSTER_CATALOG.kind,
@@ -192,7 +192,7 @@ fn what(name: &str) -> String {
 ///
 /// # Errors
 /// Fails on a timeout, or if another manager owns a field with a different value, unless `force` takes it over.
-pub async fn apply_cluster_catalog(
+pub(crate) async fn apply_cluster_catalog(
     cluster: &Cluster,
     plan: &ClusterCatalogPlan,
     force: bool,
@@ -206,7 +206,7 @@ pub async fn apply_cluster_catalog(
 ///
 /// # Errors
 /// Fails on a timeout or if catalogd is blocked permanently, with catalogd's message.
-pub async fn wait_for_cluster_catalog(
+pub(crate) async fn wait_for_cluster_catalog(
     cluster: &Cluster,
     name: &str,
     timeout: Duration,
@@ -260,7 +260,7 @@ async fn read(requests: &Requests<'_>, name: &str) -> Result<ClusterCatalogState
 ///
 /// # Errors
 /// Fails if the ClusterCatalog does not exist, or the API server refuses or is unreachable.
-pub async fn cluster_catalog_state(cluster: &Cluster, name: &str) -> Result<ClusterCatalogState, Error> {
+pub(crate) async fn cluster_catalog_state(cluster: &Cluster, name: &str) -> Result<ClusterCatalogState, Error> {
     read(&Requests::within(cluster, &NoReports, TIMEOUT), name).await
 }
 
@@ -268,7 +268,7 @@ pub async fn cluster_catalog_state(cluster: &Cluster, name: &str) -> Result<Clus
 ///
 /// # Errors
 /// Fails if the cluster does not know the kind, or the API server refuses or is unreachable.
-pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatalogState>, Error> {
+pub(crate) async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatalogState>, Error> {
     let catalogs = cluster.objects(ResourceKind::CLUSTER_CATALOG);
     let requests = Requests::within(cluster, &NoReports, TIMEOUT);
     let which = ListParams::default();
@@ -283,7 +283,7 @@ pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatal
 ///
 /// # Errors
 /// Fails if the ClusterCatalog does not exist.
-pub async fn delete_cluster_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
+pub(crate) async fn delete_cluster_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
     apply::delete(cluster, &ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", name)).await
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Objects are built as JSON and sent unchanged, so the code shows what reaches the API server. [`Access`] connects
 //! to the cluster; `request` sends requests through restarts and conflicts, up to a deadline, and `watch` waits for
-//! changes; [`Ledger`] records the objects of a run and rolls them back; `words` explains the state of objects;
+//! changes; [`Ledger`] records the objects of a run and rolls them back; `diagnosis` explains the state of objects;
 //! [`run`] installs bundles for tests, and [`extension`] does so with OLM v1.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -29,18 +29,15 @@ mod watch;
 mod watcher;
 
 pub use access::{Access, Cluster, ClusterObject};
-pub use all_catalogs::{CatalogTemplate, CatalogTemplateError, ListedCatalog, OfKind, list_all_catalogs};
+pub use all_catalogs::{
+    AnyCatalogPlan, ApplyCatalog, ApplyCatalogError, CatalogList, CatalogStatus, ListedCatalog, OfKind, catalog_state,
+    delete_catalog, list_catalogs,
+};
 pub use bundle_map::{
     BundleMapError, BundleMapPlan, DecompressError, StoredBundle, WrittenBundle, read_bundle, write_bundle,
 };
-pub use catalog::{
-    CatalogPlan, CatalogState, PodRole, PodState, apply_catalog, catalog_state, delete_catalog, list_catalogs,
-    packages_of, wait_for_catalog,
-};
-pub use cluster_catalog::{
-    ClusterCatalogPlan, ClusterCatalogState, PlanError, apply_cluster_catalog, cluster_catalog_state,
-    delete_cluster_catalog, list_cluster_catalogs, wait_for_cluster_catalog,
-};
+pub use catalog::{CatalogPlan, CatalogState, PodRole, PodState};
+pub use cluster_catalog::{ClusterCatalogPlan, ClusterCatalogState, PlanError};
 pub use controller::{
     CatalogContents, CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ControllerPlan, Dial, DialError,
     ManifestPlan, PodImages, PulledCatalogs, ServeError, ServedCatalogs, chooses_users, manifests,

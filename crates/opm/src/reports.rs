@@ -6,7 +6,7 @@ use bundle::review::crd::CrdChanges;
 use catalog::list::{ChannelRow, ListedBundle, PackageRow};
 use catalog::validation::Validation;
 use cluster::run::CleanupReport;
-use cluster::{CatalogState, ClusterCatalogState, ListedCatalog};
+use cluster::{CatalogList, CatalogStatus};
 use edit::Edited;
 use edit::diff::changes::CatalogChanges;
 use edit::upgrades::UpgradeReport;
@@ -82,25 +82,6 @@ pub(crate) const REPORTS: &[Report] = &[
     report::<Verification>("verify", &["verify"]),
     report::<WhyReport<'_>>("why", &["why"]),
 ];
-
-/// The catalogs of a cluster; with `--olm`, those of one generation.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "describes what the command prints")]
-enum CatalogList {
-    Both(Vec<ListedCatalog>),
-    Sources(Vec<CatalogState>),
-    Clusters(Vec<ClusterCatalogState>),
-}
-
-/// The state of a CatalogSource; with `--olm v1`, of a ClusterCatalog.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "describes what the command prints")]
-enum CatalogStatus {
-    Source(CatalogState),
-    Cluster(ClusterCatalogState),
-}
 
 /// The rehearsal of a bundle; with `--all`, what both generations of OLM do with each bundle of a catalog.
 #[derive(JsonSchema)]

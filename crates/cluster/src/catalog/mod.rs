@@ -26,6 +26,8 @@ pub use state::CatalogState;
 pub struct CatalogPlan {
     /// Its name.
     pub name: String,
+    /// Its namespace; defaults to that of the context.
+    pub namespace: Option<String>,
     /// The catalog image.
     pub image: String,
     /// The poll interval for a newer image, as a Go duration.
@@ -87,7 +89,7 @@ impl CatalogPlan {
 ///
 /// # Errors
 /// Fails on a timeout, or if another manager owns a field with a different value, unless `force` takes it over.
-pub async fn apply_catalog(
+pub(crate) async fn apply_catalog(
     cluster: &Cluster,
     plan: &CatalogPlan,
     force: bool,
@@ -101,7 +103,7 @@ pub async fn apply_catalog(
 ///
 /// # Errors
 /// Fails on a timeout, with the reason. Waits for an API server that is temporarily unreachable.
-pub async fn wait_for_catalog(
+pub(crate) async fn wait_for_catalog(
     cluster: &Cluster,
     name: &str,
     timeout: Duration,
@@ -135,7 +137,7 @@ pub async fn wait_for_catalog(
 ///
 /// # Errors
 /// Fails if the catalog does not exist, or the API server refuses or is unreachable.
-pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState, Error> {
+pub(crate) async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState, Error> {
     state::read(&Requests::within(cluster, &NoReports, TIMEOUT), name).await
 }
 
@@ -143,7 +145,7 @@ pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState
 ///
 /// # Errors
 /// Fails if the API server refuses or is unreachable.
-pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<CatalogState>, Error> {
+pub(crate) async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<CatalogState>, Error> {
     let catalogs = if everywhere {
         kube::Api::all_with(cluster.client.clone(), &ResourceKind::CATALOG_SOURCE.resource())
     } else {
@@ -163,7 +165,7 @@ pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<Ca
 ///
 /// # Errors
 /// Fails if the catalog does not exist.
-pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
+pub(crate) async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
     apply::delete(cluster, &ObjectName::new(ResourceKind::CATALOG_SOURCE, &cluster.namespace, name)).await
 }
 
@@ -171,7 +173,7 @@ pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> 
 ///
 /// # Errors
 /// Fails if the API server refuses or is unreachable.
-pub async fn packages_of(cluster: &Cluster, name: &str) -> Result<Option<Vec<String>>, Error> {
+pub(crate) async fn packages_of(cluster: &Cluster, name: &str) -> Result<Option<Vec<String>>, Error> {
     let which = ListParams::default().labels(&format!("catalog={name},catalog-namespace={}", cluster.namespace));
     let packages = cluster.objects(ResourceKind::PACKAGE_MANIFEST);
     let requests = Requests::within(cluster, &NoReports, TIMEOUT);

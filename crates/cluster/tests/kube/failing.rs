@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cluster::{Access, CatalogPlan, Cluster};
+use cluster::{Access, AnyCatalogPlan, CatalogPlan, Cluster};
 use serde_json::json;
 
 /// The response to a request, by its number: a status and the seconds of `Retry-After`, or `None` for no response.
@@ -83,15 +83,15 @@ fn serve(stream: TcpStream, respond: Respond, requests: &Requests) {
     }
 }
 
-fn plan() -> CatalogPlan {
-    CatalogPlan { name: "a".into(), image: "r.test/a:v1".into(), ..CatalogPlan::default() }
+fn plan() -> AnyCatalogPlan {
+    AnyCatalogPlan::Source(CatalogPlan { name: "a".into(), image: "r.test/a:v1".into(), ..CatalogPlan::default() })
 }
 
 #[tokio::test]
 async fn failed_requests_are_retried_with_backoff() {
     let (cluster, requests) = failing_server(|_| Some((500, 0))).await;
     let start = Instant::now();
-    let error = cluster::apply_catalog(&cluster, &plan(), false, start + Duration::from_secs(8)).await.unwrap_err();
+    let error = plan().apply(&cluster, false, start + Duration::from_secs(8)).await.unwrap_err();
     assert!(error.to_string().contains("not now"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
     let requests = requests.lock().unwrap();
@@ -104,7 +104,7 @@ async fn failed_requests_are_retried_with_backoff() {
 async fn retries_wait_as_long_as_the_server_demands() {
     let (cluster, requests) = failing_server(|count| Some((if count == 1 { 429 } else { 403 }, 2))).await;
     let deadline = Instant::now() + Duration::from_secs(20);
-    cluster::apply_catalog(&cluster, &plan(), false, deadline).await.unwrap_err();
+    plan().apply(&cluster, false, deadline).await.unwrap_err();
     let requests = requests.lock().unwrap();
     assert_eq!(requests.len(), 2);
     assert!(requests[1].0 - requests[0].0 >= Duration::from_secs(2));
@@ -114,7 +114,7 @@ async fn retries_wait_as_long_as_the_server_demands() {
 async fn a_retry_after_the_deadline_ends_the_command() {
     let (cluster, requests) = failing_server(|_| Some((500, 600))).await;
     let start = Instant::now();
-    cluster::apply_catalog(&cluster, &plan(), false, start + Duration::from_secs(10)).await.unwrap_err();
+    plan().apply(&cluster, false, start + Duration::from_secs(10)).await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert_eq!(requests.lock().unwrap().len(), 1);
 }
@@ -123,7 +123,7 @@ async fn a_retry_after_the_deadline_ends_the_command() {
 async fn no_request_outlives_the_timeout_of_its_command() {
     let (cluster, _requests) = failing_server(|_| None).await;
     let (start, time) = (Instant::now(), Duration::from_secs(3));
-    let error = cluster::wait_for_catalog(&cluster, "a", time, start + time).await.unwrap_err();
+    let error = plan().wait(&cluster, time, start + time).await.unwrap_err();
     assert!(error.to_string().contains("the API server did not respond in time"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }

@@ -1,14 +1,15 @@
 //! `opm catalog`: manages the catalogs of a cluster.
 
-mod file;
-mod v1;
-
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bundle::rehearse::OlmGeneration;
 use clap::Subcommand;
 use clap::builder::TypedValueParser;
-use cluster::{CatalogPlan, CatalogState, ListedCatalog, OfKind, PodRole};
+use cluster::{
+    AnyCatalogPlan, ApplyCatalog, CatalogList, CatalogState, CatalogStatus, Cluster, ClusterCatalogState,
+    ListedCatalog, OfKind, PodRole,
+};
 use fbc::Format;
 use serde_json::Value;
 use source::{CONFIGS, data_only_catalog};
@@ -17,10 +18,13 @@ use super::blob_format;
 use super::serve::duration;
 use crate::choice::{InvalidValue, choice};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
-use crate::exit::{CommandResult, Failure};
+use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{interrupt, table};
+use crate::{interrupt, limits, table};
+
+/// The maximum size of a file with a catalog, in bytes.
+const MAX_SIZE: u64 = 1 << 20;
 
 /// Manage the catalogs of a cluster
 #[derive(clap::Args)]
@@ -39,7 +43,7 @@ enum CatalogCommand {
 }
 
 /// Add a catalog image to a cluster or update it
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args)]
 #[command(
     long_about = "Add a catalog image to a cluster or update it.\n\n\
         Creates or updates the CatalogSource with server-side apply: a field that an earlier call set and this one omits \
@@ -85,7 +89,7 @@ struct ApplyArgs {
     extract_content: Option<String>,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: CatalogGeneration,
+    olm: OlmGeneration,
     /// Keep the catalog on the cluster without serving it; requires --olm v1
     #[arg(long)]
     unavailable: bool,
@@ -122,7 +126,7 @@ struct StatusArgs {
     name: String,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: CatalogGeneration,
+    olm: OlmGeneration,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
     output: CatalogOutput,
@@ -139,7 +143,7 @@ struct ListArgs {
     all_namespaces: bool,
     /// OLM generation: v0 for CatalogSources, v1 for ClusterCatalogs; defaults to both
     #[arg(long, value_name = "GENERATION", value_parser = generation())]
-    olm: Option<CatalogGeneration>,
+    olm: Option<OlmGeneration>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
     output: CatalogOutput,
@@ -156,7 +160,7 @@ struct DeleteArgs {
     name: String,
     /// OLM generation: v0 for a CatalogSource, v1 for a ClusterCatalog
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: CatalogGeneration,
+    olm: OlmGeneration,
     /// Succeed if the catalog does not exist
     #[arg(long)]
     ignore_not_found: bool,
@@ -171,15 +175,9 @@ enum CatalogOutput {
     Json,
 }
 
-/// A generation of OLM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CatalogGeneration {
-    V0,
-    V1,
-}
-
-pub(crate) fn generation() -> impl TypedValueParser<Value = CatalogGeneration> {
-    choice([("v0", CatalogGeneration::V0), ("v1", CatalogGeneration::V1)])
+/// Parses a generation of OLM.
+pub(crate) fn generation() -> impl TypedValueParser<Value = OlmGeneration> {
+    choice([("v0", OlmGeneration::V0), ("v1", OlmGeneration::V1)])
 }
 
 fn output() -> impl TypedValueParser<Value = CatalogOutput> {
@@ -203,28 +201,44 @@ fn absolute(text: &str) -> Result<String, InvalidValue> {
 }
 
 pub(crate) fn run(args: &CatalogArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
-    if let CatalogCommand::Apply(args) = &args.command
-        && let Some(path) = &args.file
-    {
-        return file::apply(args, path, printer);
-    }
     match &args.command {
-        CatalogCommand::Apply(args) if args.olm == CatalogGeneration::V1 => v1::apply(args, printer),
-        CatalogCommand::Status(args) if args.olm == CatalogGeneration::V1 => v1::status(args, printer),
-        CatalogCommand::List(args) if args.olm == Some(CatalogGeneration::V1) => v1::list(args, printer),
-        CatalogCommand::Delete(args) if args.olm == CatalogGeneration::V1 => v1::delete(args, printer),
-        CatalogCommand::Apply(args) if args.unavailable => Err(Failure::usage(format!(
-            "--unavailable requires --olm v1: CatalogSource {} has no such mode",
-            args.name
-        ))),
-        CatalogCommand::Apply(args) => {
-            let extract_content = args.extract_content.clone().or_else(|| catalog_directory(&args.image, tls, printer));
-            apply(&ApplyArgs { extract_content, ..(**args).clone() }, Value::Null, printer)
-        }
+        CatalogCommand::Apply(args) => apply(args, tls, printer),
         CatalogCommand::Status(args) => status(args, printer),
         CatalogCommand::List(args) => list(args, printer),
         CatalogCommand::Delete(args) => delete(args, printer),
     }
+}
+
+/// Rejects `--namespace` with OLM v1.
+pub(crate) fn refuse_namespace(olm: Option<OlmGeneration>, namespace: Option<&String>) -> CommandResult {
+    match (olm, namespace) {
+        (Some(OlmGeneration::V1), Some(_)) => {
+            Err(Failure::usage("--namespace cannot be used with --olm v1: a ClusterCatalog has no namespace"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns what messages call a catalog.
+fn shown(olm: OlmGeneration, cluster: &Cluster, name: &str) -> String {
+    match olm {
+        OlmGeneration::V0 => format!("catalog {}/{name}", cluster.namespace),
+        OlmGeneration::V1 => format!("ClusterCatalog {name}"),
+    }
+}
+
+/// Reads the only object in a file, such as those that `opm mirror push` writes.
+fn template(path: &Path) -> Result<Value, Failure> {
+    let mut limits = limits::from_env()?;
+    limits.file_size = limits.file_size.min(MAX_SIZE);
+    let shown = path.display().to_string();
+    let content = super::read_input(&shown, &limits).map_err(|error| in_path(path, &error))?;
+    let documents =
+        fbc::stream::documents(&content, &limits).map_err(|error| Failure::message(error).context(&shown))?;
+    let [document] = documents.as_slice() else {
+        return Err(Failure::message(format!("{shown}: expected one object, found {}", documents.len())));
+    };
+    serde_json::from_str(document.raw().text()).map_err(|error| Failure::message(error).context(&shown))
 }
 
 /// Returns the directory that a cluster must extract from an image, if the image has no program.
@@ -245,47 +259,70 @@ fn catalog_directory(image: &str, tls: &TlsFlags, printer: &Printer) -> Option<S
     }
 }
 
-/// Applies a CatalogSource based on `base`.
-fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> CommandResult {
-    let plan = CatalogPlan {
-        base,
-        name: args.name.clone(),
-        image: args.image.clone(),
-        poll: args.poll.clone(),
-        display_name: args.display_name.clone(),
-        publisher: args.publisher.clone(),
-        priority: args.priority,
-        secrets: args.secrets.clone(),
-        extract_content: args.extract_content.clone(),
-    };
-    block_on("the catalog may already have changed; check 'opm catalog status'", async {
-        let cluster = args.cluster.connect().await;
+impl ApplyArgs {
+    fn plan(&self, tls: &TlsFlags, printer: &Printer) -> Result<AnyCatalogPlan, Failure> {
+        let request = ApplyCatalog {
+            generation: self.olm,
+            name: self.name.clone(),
+            image: self.image.clone(),
+            poll: self.poll.clone(),
+            display_name: self.display_name.clone(),
+            publisher: self.publisher.clone(),
+            priority: self.priority,
+            secrets: self.secrets.clone(),
+            extract_content: self.extract_content.clone(),
+            unavailable: self.unavailable,
+            template: self.file.as_deref().map(template).transpose()?,
+        };
+        let mut plan = request.plan().map_err(|error| {
+            let failure = Failure::fault(error);
+            self.file.iter().fold(failure, |failure, path| failure.context(path.display()))
+        })?;
+        refuse_namespace(Some(plan.generation()), self.cluster.namespace.as_ref())?;
+        if let AnyCatalogPlan::Source(plan) = &mut plan
+            && self.file.is_none()
+            && plan.extract_content.is_none()
+        {
+            plan.extract_content = catalog_directory(&plan.image, tls, printer);
+        }
+        Ok(plan)
+    }
+}
+
+fn apply(args: &ApplyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
+    let plan = args.plan(tls, printer)?;
+    let (mut flags, mut interrupted) =
+        (args.cluster.clone(), "the catalog may already have changed; check 'opm catalog status --olm v1'");
+    if let AnyCatalogPlan::Source(plan) = &plan {
+        flags.namespace = flags.namespace.or_else(|| plan.namespace.clone());
+        interrupted = "the catalog may already have changed; check 'opm catalog status'";
+    }
+    block_on(interrupted, async {
         if args.dry_run {
             // A dry run needs the cluster only for the namespace of its context.
-            let namespace = match cluster {
-                Ok(cluster) => cluster.namespace,
-                Err(_) => args.cluster.namespace.clone().unwrap_or_else(|| "default".into()),
+            let namespace = match plan.generation() {
+                OlmGeneration::V0 => flags.connect().await.ok().map(|cluster| cluster.namespace).or(flags.namespace),
+                OlmGeneration::V1 => None,
             };
-            return print_object(&plan.object(&namespace), args.output.unwrap_or(Format::Yaml), printer);
+            let object = plan.object(&namespace.unwrap_or_else(|| "default".into()));
+            return print_object(&object, args.output.unwrap_or(Format::Yaml), printer);
         }
-        let cluster = cluster?;
+        let cluster = flags.connect().await?;
+        let shown = shown(plan.generation(), &cluster, plan.name());
         let now = Instant::now();
         let deadline = now.checked_add(args.timeout).unwrap_or(now + Duration::from_secs(365 * 86400));
-        let object = cluster::apply_catalog(&cluster, &plan, args.force_conflicts, deadline).await.map_err(failure)?;
+        let object = plan.apply(&cluster, args.force_conflicts, deadline).await.map_err(failure)?;
         match args.output {
-            Some(format) => {
-                let mut object = object;
-                object.metadata.managed_fields = None;
-                let object = serde_json::to_value(&object).map_err(|error| Failure::message(error.to_string()))?;
-                print_object(&object, format, printer)?;
-            }
-            None => printer.report(&format!("catalog {}/{} applied", cluster.namespace, args.name)),
+            Some(format) => print_object(&object, format, printer)?,
+            None => printer.report(&format!("{shown} applied")),
         }
         if args.wait {
-            let state = cluster::wait_for_catalog(&cluster, &args.name, args.timeout, deadline);
-            let state = state.await.map_err(failure)?;
-            let image = state.image_in_use.map(|image| format!(" from {image}")).unwrap_or_default();
-            printer.report(&format!("catalog {}/{} is served{image}", cluster.namespace, args.name));
+            let state = plan.wait(&cluster, args.timeout, deadline).await.map_err(failure)?;
+            printer.report(&match (state.is_available(), state.image_in_use()) {
+                (true, Some(image)) => format!("{shown} is served from {image}"),
+                (true, None) => format!("{shown} is served"),
+                (false, _) => format!("{shown} is no longer served"),
+            });
         }
         Ok(())
     })
@@ -305,21 +342,45 @@ pub(crate) fn yaml(object: &Value) -> Vec<u8> {
 }
 
 fn status(args: &StatusArgs, printer: &mut Printer) -> CommandResult {
+    refuse_namespace(Some(args.olm), args.cluster.namespace.as_ref())?;
     block_on("", async {
         let cluster = args.cluster.connect().await?;
-        let mut state = cluster::catalog_state(&cluster, &args.name).await.map_err(failure)?;
-        // The user may be allowed to read the catalog but not its packages.
-        state.packages = cluster::packages_of(&cluster, &args.name).await.unwrap_or_default();
-        match args.output {
-            CatalogOutput::Json => printer.json(&state)?,
-            CatalogOutput::Table => printer.data().write_all(as_text(&state).as_bytes())?,
+        let state = cluster::catalog_state(&cluster, args.olm, &args.name).await.map_err(failure)?;
+        match (args.output, &state) {
+            (CatalogOutput::Json, state) => Ok(printer.json(state)?),
+            (_, CatalogStatus::Source(state)) => Ok(printer.data().write_all(source_text(state).as_bytes())?),
+            (_, CatalogStatus::Cluster(state)) => Ok(printer.data().write_all(cluster_text(state).as_bytes())?),
         }
-        Ok(())
     })
 }
 
-fn as_text(state: &CatalogState) -> String {
-    let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+/// Returns a text, or that it is unknown.
+fn known(text: &str) -> String {
+    if text.is_empty() { "unknown".to_owned() } else { text.to_owned() }
+}
+
+fn lines(rows: &[(&str, String)], width: usize) -> String {
+    rows.iter().map(|(name, value)| format!("{name:width$}{value}\n")).collect()
+}
+
+fn cluster_text(state: &ClusterCatalogState) -> String {
+    let given = |text: &Option<String>| known(text.as_deref().unwrap_or_default());
+    let mut rows = vec![
+        ("Name", state.name.clone()),
+        ("State", known(&state.serving)),
+        ("Address", given(&state.address)),
+        ("Image", state.image.clone()),
+        ("Image in use", given(&state.image_in_use)),
+        ("Poll", state.poll_minutes.map_or("off".into(), |minutes| format!("every {minutes}m"))),
+        ("Last unpacked", state.last_unpacked.clone().unwrap_or_else(|| "never".into())),
+    ];
+    if !state.is_done() {
+        rows.push(("Complaint", state.problem()));
+    }
+    lines(&rows, 15)
+}
+
+fn source_text(state: &CatalogState) -> String {
     let given = |text: &Option<String>| known(text.as_deref().unwrap_or_default());
     let mut rows = vec![
         ("Name", format!("{}/{}", state.namespace, state.name)),
@@ -345,7 +406,7 @@ fn as_text(state: &CatalogState) -> String {
     if let Some(packages) = &state.packages {
         rows.push(("Packages", format!("{}: {}", packages.len(), packages.join(" "))));
     }
-    let mut text: String = rows.iter().map(|(name, value)| format!("{name:14}{value}\n")).collect();
+    let mut text = lines(&rows, 14);
     if !state.pods().is_empty() {
         let row = |pod: &cluster::PodState| {
             let role = if pod.role == PodRole::Serving { "serving" } else { "update" };
@@ -361,24 +422,26 @@ fn as_text(state: &CatalogState) -> String {
 }
 
 fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
+    refuse_namespace(args.olm, args.cluster.namespace.as_ref())?;
     block_on("", async {
         let cluster = args.cluster.connect().await?;
-        let text = match (args.olm, args.output) {
-            (None, output) => {
-                let all = cluster::list_all_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
+        let all = cluster::list_catalogs(&cluster, args.olm, args.all_namespaces).await.map_err(failure)?;
+        if args.output == CatalogOutput::Json {
+            return Ok(printer.json(&all)?);
+        }
+        let text = match &all {
+            CatalogList::Both(all) => {
                 let headings = ["KIND", "NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
-                match output {
-                    CatalogOutput::Json => return Ok(printer.json(&all)?),
-                    CatalogOutput::Table => table::text(&headings, all.iter().map(any_row).collect()),
-                }
+                table::text(&headings, all.iter().map(any_row).collect())
             }
-            (Some(_), output) => {
-                let states = cluster::list_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
-                let headings = ["NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
-                match output {
-                    CatalogOutput::Json => return Ok(printer.json(&states)?),
-                    CatalogOutput::Table => table::text(&headings, states.iter().map(row).collect()),
-                }
+            CatalogList::Sources(all) => {
+                table::text(&["NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"], all.iter().map(row).collect())
+            }
+            CatalogList::Clusters(all) => {
+                let row = |state: &ClusterCatalogState| {
+                    vec![state.name.clone(), known(&state.serving), state.priority.to_string(), state.image.clone()]
+                };
+                table::text(&["NAME", "STATE", "PRIORITY", "FROM"], all.iter().map(row).collect())
             }
         };
         Ok(printer.data().write_all(text.as_bytes())?)
@@ -386,9 +449,9 @@ fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
 }
 
 fn row(state: &CatalogState) -> Vec<String> {
-    let from = if state.image.is_empty() { state.address.as_deref().unwrap_or_default() } else { &state.image };
-    let shown = if state.state.is_empty() { "unknown" } else { &state.state };
-    [&state.namespace, &state.name, shown, from, &state.display_name].map(str::to_owned).to_vec()
+    let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
+    let (namespace, name) = (state.namespace.clone(), state.name.clone());
+    vec![namespace, name, known(&state.state), from.unwrap_or_default(), state.display_name.clone()]
 }
 
 /// Returns the row of a catalog in a list of all kinds.
@@ -396,22 +459,21 @@ fn any_row(catalog: &ListedCatalog) -> Vec<String> {
     let (kind, cells) = match catalog {
         ListedCatalog::Source(OfKind { state, kind }) => (kind, row(state)),
         ListedCatalog::Cluster(OfKind { state, kind }) => {
-            (kind, ["", &state.name, v1::serving_state(state), &state.image, ""].map(str::to_owned).to_vec())
+            let (name, image) = (state.name.clone(), state.image.clone());
+            (kind, vec![String::new(), name, known(&state.serving), image, String::new()])
         }
     };
     [vec![(*kind).to_owned()], cells].concat()
 }
 
 fn delete(args: &DeleteArgs, printer: &Printer) -> CommandResult {
+    refuse_namespace(Some(args.olm), args.cluster.namespace.as_ref())?;
     block_on("", async {
         let cluster = args.cluster.connect().await?;
-        match cluster::delete_catalog(&cluster, &args.name).await {
-            Err(error) if error.is_missing() && args.ignore_not_found => Ok(()),
-            Err(error) => Err(failure(error)),
-            Ok(()) => {
-                printer.report(&format!("catalog {}/{} deleted", cluster.namespace, args.name));
-                Ok(())
-            }
+        let deleted = cluster::delete_catalog(&cluster, args.olm, &args.name, args.ignore_not_found).await;
+        if deleted.map_err(failure)? {
+            printer.report(&format!("{} deleted", shown(args.olm, &cluster, &args.name)));
         }
+        Ok(())
     })
 }

@@ -5,13 +5,14 @@ mod v1;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bundle::rehearse::OlmGeneration;
 use clap::Subcommand;
 use cluster::{ControllerMetrics, ControllerPlan, Dial, ManifestPlan, PodImages, ServedCatalogs};
 use serve::listen::Address;
 use serve::monitor::{self, Monitored};
 use serve::probe::Probe;
 
-use super::catalog::{CatalogGeneration, generation, yaml};
+use super::catalog::{generation, yaml};
 use super::serve::{duration, http_address};
 use crate::choice::InvalidValue;
 use crate::cluster_flags::{ClusterFlags, failure};
@@ -61,7 +62,7 @@ enum ControllerCommand {
 struct RunArgs {
     /// OLM generation: v0 serves CatalogSources, v1 serves ClusterCatalogs in place of catalogd
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: CatalogGeneration,
+    olm: OlmGeneration,
     /// Serve /healthz, /readyz and /metrics over HTTP on HOST:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
     http: Option<Address>,
@@ -169,7 +170,7 @@ fn pinned(tag: &str, tls: &TlsFlags) -> String {
 struct ManifestsArgs {
     /// OLM generation: v0 serves CatalogSources, v1 serves ClusterCatalogs in place of catalogd
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: CatalogGeneration,
+    olm: OlmGeneration,
     /// Secret of type kubernetes.io/tls with the serving certificate for NAME.NAMESPACE.svc; without it the controller
     /// serves ClusterCatalogs over plain HTTP
     #[arg(long, value_name = "NAME")]
@@ -209,9 +210,9 @@ pub(crate) fn run(args: &ControllerArgs, tls: &TlsFlags, printer: &mut Printer) 
 }
 
 fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> CommandResult {
-    let v1 = args.olm == CatalogGeneration::V1;
+    let v1 = args.olm == OlmGeneration::V1;
     if v1 {
-        v1::refuse_pods(args.namespace.is_some(), &args.pods)?;
+        v1::refuse_pods(args.namespace.as_ref(), &args.pods)?;
         if args.tls_secret.is_none() {
             printer.warning("serving catalogs without TLS: anyone on the network path can change what is installed");
         }
@@ -244,7 +245,7 @@ fn control(args: &RunArgs, tls: &TlsFlags) -> CommandResult {
         let stop = async move {
             signals.next().await;
         };
-        if args.olm == CatalogGeneration::V1 {
+        if args.olm == OlmGeneration::V1 {
             return v1::control(args, tls, stop).await;
         }
         let cluster = args.cluster.connect().await?;

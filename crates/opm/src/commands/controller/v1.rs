@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bundle::rehearse::OlmGeneration;
 use cluster::{CatalogContents, ClusterCatalogsPlan, ControllerMetrics, PulledCatalogs};
 use fbc::Limits;
 use serve::catalogs::{self, Catalogs};
@@ -11,6 +12,7 @@ use serve::listen::Address;
 use serve::tls::{POLL_INTERVAL, TlsFiles};
 
 use super::{PodFlags, RunArgs};
+use crate::commands::catalog::refuse_namespace;
 use crate::commands::serve::http_address;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
@@ -57,10 +59,8 @@ impl CatalogFlags {
 }
 
 /// Rejects flags that apply only to CatalogSources.
-pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> CommandResult {
-    if namespace {
-        return Err(Failure::usage("--namespace cannot be used with --olm v1: a ClusterCatalog has no namespace"));
-    }
+pub(super) fn refuse_pods(namespace: Option<&String>, pods: &PodFlags) -> CommandResult {
+    refuse_namespace(Some(OlmGeneration::V1), namespace)?;
     if pods.is_given() {
         return Err(Failure::usage(
             "--opm-image, --util-image and --set-workload-user-id cannot be used with --olm v1: catalogs have no pods",
@@ -72,7 +72,7 @@ pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> CommandResult {
 /// Serves ClusterCatalogs until `stop` is ready.
 pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Output = ()>) -> CommandResult {
     let flags = &args.catalogs;
-    refuse_pods(args.cluster.namespace.is_some(), &args.pods)?;
+    refuse_pods(args.cluster.namespace.as_ref(), &args.pods)?;
     if flags.tls_cert.is_none() {
         tracing::warn!("serving catalogs without TLS: anyone on the network path can change what is installed");
     }

@@ -8,6 +8,7 @@ use clap::builder::TypedValueParser;
 use serde_json::{Map, Value};
 
 use crate::choice::choice;
+use crate::commands::catalog::generation;
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
@@ -115,10 +116,6 @@ pub(super) enum RehearsalOutput {
 enum Gate {
     SingleOwnNamespace,
     DeploymentConfig,
-}
-
-fn generation() -> impl TypedValueParser<Value = OlmGeneration> {
-    choice([("v0", OlmGeneration::V0), ("v1", OlmGeneration::V1)])
 }
 
 /// The release of OLM v1 is unknown.
