@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use bundle::rehearse::OnCluster;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::ApiResource;
@@ -21,21 +22,6 @@ const MANAGER: &str = "opm-rehearse";
 /// Maximum number of custom resources to read per definition.
 const RESOURCES: u32 = 500;
 
-/// The result for one object.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct DryRunResult {
-    /// Whether the cluster does not know its kind.
-    pub unknown_kind: bool,
-    /// The existing object of that name.
-    pub there: Option<Value>,
-    /// The owner of the existing object, for messages.
-    pub owner: String,
-    /// Why the cluster would reject the object, in its own words.
-    pub refused: Option<String>,
-    /// For a definition: existing custom resources with their versions.
-    pub resources: Vec<Value>,
-}
-
 /// Compares objects with a cluster, one by one.
 ///
 /// # Errors
@@ -45,7 +31,7 @@ pub async fn compare_with_cluster(
     objects: &[Value],
     deadline: Instant,
     watcher: &dyn Watcher,
-) -> Result<Vec<DryRunResult>, Error> {
+) -> Result<Vec<OnCluster>, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     let mut kinds = Kinds { requests: &requests, known: BTreeMap::new() };
     let mut all = Vec::new();
@@ -98,18 +84,18 @@ impl Kinds<'_> {
         Ok(whole.map(|one| (resource(one.kind, one.name), one.namespaced)).collect())
     }
 
-    async fn compare(&mut self, object: &Value) -> Result<DryRunResult, Error> {
+    async fn compare(&mut self, object: &Value) -> Result<OnCluster, Error> {
         let Identity { api_version, kind, .. } = Identity::deserialize(object).unwrap_or_default();
         let ObjectMeta { name, namespace, .. } = metadata(object);
         let (name, namespace) = (name.unwrap_or_default(), namespace.unwrap_or_default());
         let Some((resource, namespaced)) = self.find(&api_version, &kind).await? else {
-            return Ok(DryRunResult { unknown_kind: true, ..DryRunResult::default() });
+            return Ok(OnCluster { unknown_kind: true, ..OnCluster::default() });
         };
         let api: Api<DynamicObject> = match namespaced && !namespace.is_empty() {
             true => Api::namespaced_with(self.requests.cluster.client.clone(), &namespace, &resource),
             false => Api::all_with(self.requests.cluster.client.clone(), &resource),
         };
-        let mut compared = DryRunResult::default();
+        let mut compared = OnCluster::default();
         if name.is_empty() {
             return Ok(compared);
         }

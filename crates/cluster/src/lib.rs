@@ -43,7 +43,7 @@ pub use controller::{
     ManifestPlan, PodImages, PulledCatalogs, ServeError, ServedCatalogs, chooses_users, manifests,
     run_cluster_catalogs, run_controller,
 };
-pub use dry_run::{DryRunResult, compare_with_cluster};
+pub use dry_run::compare_with_cluster;
 pub use error::Error;
 pub use installed::installed;
 pub use kind::ResourceKind;

@@ -29,8 +29,7 @@ pub(crate) fn clean_up() {
     drop(Guard::remove_all());
 }
 
-/// A temporary directory that becomes permanent with [`Unfinished::finish`]. Otherwise it is removed on drop and on
-/// interrupt.
+/// A temporary directory that is removed on drop and on interrupt.
 pub(crate) struct Unfinished(TempFolder);
 
 impl Unfinished {
@@ -46,11 +45,6 @@ impl Unfinished {
 
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
-    }
-
-    /// Renames the directory to `target` and keeps it.
-    pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
-        self.0.finish(target)
     }
 }
 

@@ -24,6 +24,7 @@ mod inputs;
 mod load;
 mod new_files;
 mod progress;
+mod rehearse;
 mod resolve;
 mod site_folder;
 mod template;
@@ -56,6 +57,10 @@ pub use inputs::{CatalogInputError, catalog_inputs};
 pub use load::{Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalog, open, read, read_unchecked};
 pub use new_files::{NewFiles, parent};
 pub use progress::{NoProgress, RunningStage, SourceProgress, SourceStage};
+pub use rehearse::{
+    OpenedRehearsal, RehearseSourceError, RehearsedBundles, RehearsedSource, object_stream, open_rehearsal,
+    write_objects,
+};
 pub use site_folder::{SITE_MARK, SiteFolder, SiteFolderError};
 pub use template::{TemplateReferenceError, template_bundles};
 pub use unpack::{CatalogUnpackError, UnpackReport, UnpackRequest, UnpackedFiles, unpack_directory, unpack_image};

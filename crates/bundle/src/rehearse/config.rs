@@ -1,10 +1,45 @@
 //! Validates the user configuration of an installation: `spec.config.inline` of a ClusterExtension.
 
+use fbc::yaml::{self, YamlError, YamlLimits};
 use serde_json::{Map, Value};
 
 use crate::rehearse::input::RehearsalInput;
 use crate::rehearse::modes::InstallModeType;
 use crate::rehearse::typed;
+
+/// The size of a configuration file.
+const LIMITS: YamlLimits = YamlLimits { depth: 100, nodes: 100_000, bytes: 1 << 20 };
+
+/// Why a configuration cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigInputError {
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// Parses a configuration, which is YAML or JSON.
+///
+/// # Errors
+/// Fails if the text is neither, or too large.
+pub fn parse(text: &[u8]) -> Result<Value, ConfigInputError> {
+    let mut json = Vec::new();
+    yaml::to_json(text, &LIMITS, &mut json)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
+/// Sets a field like `deploymentConfig.env`, and creates its parent objects.
+pub fn set(config: &mut Value, field: &str, value: Value) {
+    let mut at = config;
+    for step in field.split('.') {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        at = &mut at[step];
+    }
+    *at = value;
+}
 
 /// The validated fields of a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]

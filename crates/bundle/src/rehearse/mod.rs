@@ -26,7 +26,9 @@ pub use input::{DroppedField, RehearsalInput};
 pub use installer::{Installer, installer};
 pub use limits::{Level, Limit};
 pub use modes::InstallModeType;
-pub use rehearsal::{InstallDecision, OlmGeneration, OnCluster, Prediction, Rehearsal, Rehearse, rehearse};
+pub use rehearsal::{
+    InstallDecision, NoObjectsError, OlmGeneration, OnCluster, Prediction, Rehearsal, Rehearse, rehearse,
+};
 pub use upgrade::{Effect, FIELDS, ObjectChange, upgrade};
 
 use schemars::JsonSchema;

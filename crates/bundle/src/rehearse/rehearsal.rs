@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fbc::fault::{Class, Fault};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::finding::{Finding, FindingCounts, Findings, Severity};
 use crate::loaded::LoadedBundle;
 use crate::rehearse::input::{RehearsalInput, text};
+use crate::rehearse::installer::{Installer, installer};
 use crate::rehearse::limits::{self, Level, Limit, OlmTarget};
 use crate::rehearse::v1::{CertificateProvider, Profile, Runtime};
 use crate::rehearse::{ClusterRefusal, InstallModeType, Note, ObjectChange, display_name, upgrade, v0, v1};
@@ -280,7 +282,51 @@ fn default_targets(modes: &[InstallModeType], namespace: &str) -> Vec<String> {
     }
 }
 
+/// Why a prediction has no objects for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoObjectsError {
+    /// OLM refuses the bundle.
+    #[error("{title} refuses: {message}")]
+    Refused { title: String, message: String },
+    /// OLM v0 has no installer accounts.
+    #[error("--installer requires OLM v1: OLM v0 installs with its own permissions")]
+    OwnPermissions,
+}
+
+impl Fault for NoObjectsError {
+    fn class(&self) -> Class {
+        match self {
+            NoObjectsError::Refused { .. } => Class::Refused,
+            NoObjectsError::OwnPermissions => Class::Usage,
+        }
+    }
+}
+
 impl Prediction {
+    /// Returns the objects that OLM creates.
+    ///
+    /// # Errors
+    /// Fails with OLM's own message if OLM refuses the bundle.
+    pub fn accepted(&self) -> Result<&[Value], NoObjectsError> {
+        match &self.refusal {
+            None => Ok(&self.objects),
+            Some(refusal) => {
+                Err(NoObjectsError::Refused { title: self.title.clone(), message: refusal.message.clone() })
+            }
+        }
+    }
+
+    /// Returns the minimal ClusterRole of an account that installs the bundle.
+    ///
+    /// # Errors
+    /// Fails if OLM refuses the bundle, or installs it with its own permissions.
+    pub fn installer_role(&self, how: Installer) -> Result<Value, NoObjectsError> {
+        if self.generation == OlmGeneration::V0 {
+            return Err(NoObjectsError::OwnPermissions);
+        }
+        Ok(installer(self.accepted()?, &self.extension, how))
+    }
+
     fn new(generation: OlmGeneration, title: String, namespace: &str) -> Prediction {
         Prediction {
             generation,

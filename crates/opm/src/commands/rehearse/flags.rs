@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use bundle::rehearse::v1::{CertificateProvider, Profile, Runtime};
-use bundle::rehearse::{Installer, OlmGeneration, Rehearse};
+use bundle::rehearse::{Installer, OlmGeneration, Rehearse, config};
 use clap::builder::TypedValueParser;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use source::{RehearsedBundles, RehearsedSource};
 
 use crate::choice::choice;
+use crate::cluster_flags::ClusterFlags;
 use crate::commands::catalog::generation;
 use crate::exit::{Failure, in_path};
 use crate::findings;
@@ -37,19 +39,19 @@ use resolve::request::{self, InstallRequest};
 pub(crate) struct RehearseArgs {
     /// Bundle (directory or image) or catalog (directory, image or file)
     #[arg(value_name = "BUNDLE|CATALOG")]
-    pub(super) source: String,
+    source: String,
     /// Bundle of the catalog; defaults to the head of the default channel
     #[arg(value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = request::parse)]
-    pub(super) package: Option<InstallRequest>,
+    package: Option<InstallRequest>,
     /// Rehearse every bundle of a catalog for OLM v0 and v1, and report which ones install
     #[arg(long, conflicts_with_all = ["package", "from", "installer", "output_dir"])]
-    pub(super) all: bool,
+    all: bool,
     /// With --all, pull no images: where objects are only in them, the metadata in the catalog decides what it can
     #[arg(long, requires = "all")]
-    pub(super) no_pull: bool,
+    no_pull: bool,
     /// OLM generation: v0 uses Subscriptions, v1 uses ClusterExtensions
     #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation())]
-    pub(super) olm: OlmGeneration,
+    olm: OlmGeneration,
     /// Release of OLM v1, from 1.6 to 1.11; defaults to the newest
     #[arg(long, value_name = "VERSION", value_parser = release)]
     olm_version: Option<Profile>,
@@ -89,10 +91,10 @@ pub(crate) struct RehearseArgs {
     pub(super) against_cluster: bool,
     /// Path to the kubeconfig file; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
     #[arg(long, value_name = "FILE", requires = "against_cluster")]
-    pub(super) kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig to use
     #[arg(long, value_name = "NAME", requires = "against_cluster")]
-    pub(super) context: Option<String>,
+    context: Option<String>,
     /// Write each object to its own file in this directory, which must be empty or absent
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) output_dir: Option<PathBuf>,
@@ -182,38 +184,40 @@ impl RehearseArgs {
         })
     }
 
+    /// Returns the bundles to rehearse.
+    pub(super) fn source(&self) -> RehearsedSource<'_> {
+        let bundles = match &self.package {
+            _ if self.all => RehearsedBundles::All { pull: !self.no_pull },
+            Some(package) => RehearsedBundles::One(package),
+            None => RehearsedBundles::Source,
+        };
+        RehearsedSource { source: &self.source, bundles, from: self.from.as_deref() }
+    }
+
+    /// Returns the cluster to compare with.
+    pub(super) fn cluster(&self, namespace: &str) -> ClusterFlags {
+        ClusterFlags {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            namespace: Some(namespace.to_owned()),
+        }
+    }
+
     /// Combines the configuration file and `--set` flags.
     fn config(&self) -> Result<Option<Value>, Failure> {
         let mut config = match &self.config {
             None => Value::Null,
             Some(path) => {
                 let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
-                let mut json = Vec::new();
-                let limits = fbc::yaml::YamlLimits { depth: 100, nodes: 100_000, bytes: 1 << 20 };
-                fbc::yaml::to_json(&text, &limits, &mut json)
-                    .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
-                serde_json::from_slice(&json)
-                    .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?
+                config::parse(&text).map_err(|error| Failure::message(error).context(path.display()))?
             }
         };
         for given in &self.set {
             let (field, value) =
                 given.split_once('=').ok_or_else(|| Failure::usage(format!("--set {given}: expected FIELD=VALUE")))?;
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-            set(&mut config, field, value);
+            config::set(&mut config, field, value);
         }
         Ok(Some(config).filter(|config| !config.is_null()))
     }
-}
-
-/// Sets a field, and creates its parent objects.
-fn set(config: &mut Value, field: &str, value: Value) {
-    let mut at = config;
-    for step in field.split('.') {
-        if !at.is_object() {
-            *at = Value::Object(Map::new());
-        }
-        at = &mut at[step];
-    }
-    *at = value;
 }
