@@ -1,11 +1,9 @@
 //! Removes temporary files when the user interrupts opm.
 
-use std::io;
-use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fbc::scratch::{Guard, TempFolder};
+use fbc::scratch::Guard;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -27,25 +25,6 @@ pub(crate) fn hand_over_signals() {
 /// Removes temporary files before the process ends, because running tasks can keep them alive.
 pub(crate) fn clean_up() {
     drop(Guard::remove_all());
-}
-
-/// A temporary directory that is removed on drop and on interrupt.
-pub(crate) struct Unfinished(TempFolder);
-
-impl Unfinished {
-    /// Creates a directory in `parent` whose name starts with `prefix`.
-    pub(crate) fn create(parent: &Path, prefix: &str) -> io::Result<Unfinished> {
-        TempFolder::inside(parent, prefix).map(Unfinished)
-    }
-
-    /// Creates a directory for temporary files.
-    pub(crate) fn private(prefix: &str) -> io::Result<Unfinished> {
-        TempFolder::private(prefix).map(Unfinished)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
 }
 
 /// Waits for signals on its own thread. If that fails, a signal ends the process without cleanup.

@@ -83,7 +83,7 @@ mod tests {
         let directory = std::env::var_os(DIRECTORY).expect("the other test sets it");
         let (ready, is_ready) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let unfinished = interrupt::Unfinished::create(directory.as_ref(), "scratch-").unwrap();
+            let unfinished = fbc::scratch::TempFolder::inside(directory.as_ref(), "scratch-").unwrap();
             ready.send(unfinished.path().exists()).unwrap();
             std::thread::sleep(std::time::Duration::from_secs(60));
         });

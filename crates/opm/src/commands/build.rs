@@ -15,12 +15,12 @@ use source::{Delivery, Images};
 use super::serve::failure;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
-use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
 use crate::progress::{Progress, Unit};
 use crate::{console, limits, personality};
 use arguments::{binary, label, platform};
 pub(crate) use arguments::{output, reference};
+use fbc::scratch::TempFolder;
 
 /// Build a catalog image without a container engine
 #[derive(clap::Args)]
@@ -180,7 +180,7 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Co
         labels: args.extra_labels.iter().cloned().collect(),
         ..request(args.programs(printer)?)?
     };
-    let scratch = Unfinished::private("opm-build-")?;
+    let scratch = TempFolder::private("opm-build-")?;
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&request, &store, printer)?;
     let delivery = Delivery { name: args.tag.as_ref(), push: args.push, output: args.to.as_ref() };

@@ -13,9 +13,9 @@ use crate::cli::{self, go_conventions};
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::database;
 use crate::exit::{CommandResult, Failure, in_path};
-use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Load the catalog or bundle in a ConfigMap
 #[derive(clap::Args)]
@@ -78,7 +78,7 @@ fn write_bundle(map: &cluster::ClusterObject, directory: &Path) -> CommandResult
     }
     let bundle = StoredBundle::of_map(map).map_err(Failure::fault)?;
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let staging = Unfinished::create(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
+    let staging = TempFolder::inside(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
     let inside = staging.path().join("bundle");
     bundle.write_to(&inside, &limits::from_env()?).map_err(failure)?;
     fbc::scratch::move_folder(&inside, directory).map_err(|error| in_path(directory, &error))

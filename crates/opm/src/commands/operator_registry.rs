@@ -16,9 +16,9 @@ use crate::cli::{self, go_conventions};
 use crate::database;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool, latest};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{limits, tree};
+use fbc::scratch::TempFolder;
 
 /// Build database indexes bundle by bundle
 #[derive(Parser)]
@@ -313,7 +313,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
     let strictness = Strictness::new(args.permissive);
     let target = DatabaseTarget::in_place(&args.output, IfMissing::Create);
     if args.app_registry.are_given() {
-        let folder = Unfinished::private("opm-packages-")?;
+        let folder = TempFolder::private("opm-packages-")?;
         let images = images::open(tls, &args.pull);
         let downloaded = args.app_registry.download(&images, &limits, folder.path())?;
         if !args.permissive && !downloaded.problems.is_empty() {

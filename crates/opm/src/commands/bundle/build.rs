@@ -12,9 +12,9 @@ use crate::choice::choice;
 use crate::commands::build::{output, reference, source_date_epoch};
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
-use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Build a bundle image
 #[derive(clap::Args)]
@@ -125,7 +125,7 @@ impl BuildArgs {
         limits: &Limits,
         printer: &mut Printer,
     ) -> CommandResult {
-        let scratch = Unfinished::private("opm-bundle-")?;
+        let scratch = TempFolder::private("opm-bundle-")?;
         let store = Store::open(&scratch.path().join("image"))?;
         let images = images::open(tls, &self.pull);
         let request = BuildBundle {

@@ -13,9 +13,9 @@ use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
 use crate::findings;
 use crate::images::{self, PullFlags, TlsFlags};
-use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::{Printer, Style};
+use fbc::scratch::TempFolder;
 
 /// Check a bundle
 #[derive(clap::Args)]
@@ -102,7 +102,7 @@ pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut 
             report(&pulled(&images, &args.tag)?, None, &args.optional_validators, printer)
         }
         tool => {
-            let scratch = Unfinished::private("opm-bundle-")?;
+            let scratch = TempFolder::private("opm-bundle-")?;
             tool.pull(&args.tag, false).map_err(SourceError::from)?;
             tool.unpack(&args.tag, scratch.path()).map_err(SourceError::from)?;
             report(scratch.path(), None, &args.optional_validators, printer)

@@ -13,8 +13,8 @@ use crate::commands::build::{USER, output, program_layer, reference, source_date
 use crate::database;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// How to build an image from the changed database.
 #[derive(clap::Args)]
@@ -165,7 +165,7 @@ impl BuildArgs {
     /// Builds the image without a container engine, and delivers it.
     fn build(&self, database: &Path, tls: &TlsFlags) -> Result<Descriptor, Failure> {
         let time = source_date_epoch()?;
-        let scratch = Unfinished::private("opm-index-")?;
+        let scratch = TempFolder::private("opm-index-")?;
         let store = Store::open(&scratch.path().join("image"))?;
         let images = images::open(tls, &self.pull);
         let base = match self.binary_image.as_deref() {

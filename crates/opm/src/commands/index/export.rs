@@ -9,8 +9,8 @@ use crate::commands::registry::items;
 use crate::database;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Write packages of an index image as directories of manifests
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     }
     let wanted = if named.is_empty() { old } else { named };
     let fetcher = images::fetcher(tls, &args.pull, args.container_tool)?;
-    let scratch = Unfinished::private("opm-index-")?;
+    let scratch = TempFolder::private("opm-index-")?;
     let file = scratch.path().join("index.db");
     fetcher.database(&args.index, &file).map_err(OperationError::from)?;
     let database = database::read(&file, printer)?;

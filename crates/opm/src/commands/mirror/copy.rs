@@ -12,9 +12,9 @@ use super::push::{finish, outcome};
 use crate::commands::build::CatalogImageBuilder;
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
-use crate::interrupt::Unfinished;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Mirror an image set directly to a registry
 #[derive(clap::Args)]
@@ -57,7 +57,7 @@ pub(super) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
 pub(super) fn copy(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Result<PushReport, Failure> {
     let target = args.target.target(&args.registry)?;
     let Input { request, options, .. } = read(&args.file, &args.choice, printer)?;
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let options = CopyOptions { selection: &options, spool: args.spool, scratch: scratch.path() };
     let (report, lock) =

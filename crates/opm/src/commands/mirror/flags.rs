@@ -19,11 +19,11 @@ use super::installed;
 use crate::choice::{InvalidValue, choice};
 use crate::exit::{Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
-use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
 use crate::progress::Terminal;
 use crate::transfer::{Moved, ProgressForm};
 use crate::{limits, report};
+use fbc::scratch::TempFolder;
 
 /// The minimum value of `--limit-rate`.
 const MIN_RATE: u64 = 64_000;
@@ -199,7 +199,7 @@ impl MoveFlags {
     }
 
     /// Opens a session whose store is temporary.
-    pub(crate) fn open_scratch(&self, tls: &TlsFlags, scratch: &Unfinished) -> Result<Run, Failure> {
+    pub(crate) fn open_scratch(&self, tls: &TlsFlags, scratch: &TempFolder) -> Result<Run, Failure> {
         self.open(tls, Store::open(&scratch.path().join("store"))?)
     }
 }

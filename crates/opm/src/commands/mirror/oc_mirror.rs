@@ -23,9 +23,9 @@ use super::{copy, pull, push};
 use crate::cli::{self, go_conventions};
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
-use crate::interrupt::Unfinished;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// The default size of an archive in bytes.
 const ARCHIVE: u64 = 500 << 30;
@@ -199,7 +199,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
             if args.dry_run {
                 // Without network access: the archives hold all the information.
                 let paths: Vec<PathBuf> = source.iter().map(PathBuf::from).collect();
-                let scratch = Unfinished::private("opm-mirror-")?;
+                let scratch = TempFolder::private("opm-mirror-")?;
                 let place = SetPlace::open(&paths)?;
                 let run = moving.open(&tls, place.store(&scratch.path().join("store"))?)?;
                 let set = MirrorSet::read(place, &run.session()?)?;
@@ -252,7 +252,7 @@ fn resolve_mapping(
     printer: &Printer,
 ) -> CommandResult {
     let Input { request, options, .. } = read(file, choice, printer)?;
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let run = moving.open_scratch(tls, &scratch)?;
     let selection = MirrorSelection::resolve(request, &options, &run.session()?).map_err(unresolved)?;
     let missing = selection.missing().to_vec();

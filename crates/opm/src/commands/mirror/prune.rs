@@ -10,9 +10,9 @@ use mirror::set::{read_lock, write_whole};
 use super::flags::{self, MoveFlags};
 use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::TlsFlags;
-use crate::interrupt::Unfinished;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Remove mirrored images that no kept set needs from a registry
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ pub(super) struct PruneArgs {
 pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let target = flags::target(&args.registry, args.max_nested_paths)?;
     let keep = args.keep.iter().map(|path| read_lock(path)).collect::<Result<Vec<_>, _>>()?;
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let session = run.session()?;
     let list = args.list.as_ref().map(|file| read_list(file, &target)).transpose()?;

@@ -10,9 +10,9 @@ use mirror::push::{MirrorSet, PushOptions, PushReport, PushedBlobs, SetPlace};
 use super::flags::{MoveFlags, TargetFlags, report_missing};
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
-use crate::interrupt::Unfinished;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Upload a set from a directory or volumes to a registry
 #[derive(clap::Args)]
@@ -65,7 +65,7 @@ fn places(args: &PushArgs) -> Result<(Vec<PathBuf>, MirrorDestination), Failure>
 /// Pushes the set, prints the report, and writes the cluster objects if everything arrived.
 pub(super) fn push(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Result<PushReport, Failure> {
     let (paths, target) = places(args)?;
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let place = SetPlace::open(&paths)?;
     let run = args.moving.open(tls, place.store(&scratch.path().join("store"))?)?;
     let session = run.session()?;
@@ -119,7 +119,7 @@ fn push_part(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandR
     if args.moving.enforce_policy {
         return Err(Failure::message("--part sends blobs without their images, which --enforce-policy cannot check"));
     }
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let report = mirror::push::push_part(&paths, &target, &run.session()?)?;
     if let Some(PushedBlobs { blobs, bytes: size, present, .. }) = report.sent {

@@ -10,9 +10,9 @@ use mirror::verify::VerifyReport;
 use super::flags::{self, MoveFlags, report_missing};
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
-use crate::interrupt::Unfinished;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Check that a set is complete and undamaged
 #[derive(clap::Args)]
@@ -82,7 +82,7 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> C
 
 fn verify_local(args: &VerifyArgs, tls: &TlsFlags) -> Result<VerifyReport, Failure> {
     let paths: Vec<PathBuf> = args.places.iter().map(PathBuf::from).collect();
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let place = SetPlace::open(&paths)?;
     let run = args.moving.open(tls, place.store(&scratch.path().join("store"))?)?;
     let session = run.session()?;
@@ -99,7 +99,7 @@ fn verify_registry(args: &VerifyArgs, tls: &TlsFlags) -> Result<VerifyReport, Fa
         return Err(Failure::message("a registry requires --lock"));
     };
     let lock = read_lock(file)?;
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let run = args.moving.open_scratch(tls, &scratch)?;
     let session = run.session()?;
     Ok(mirror::verify::verify_registry(&lock, &target, args.expect.as_deref(), args.deep, &session)?)

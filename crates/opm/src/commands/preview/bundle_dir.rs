@@ -12,8 +12,8 @@ use serve::cache::store::Fingerprint;
 use serve::run::{CatalogOrigin, OriginError, PollOutcome};
 use site::pages::problems::ProblemRow;
 
-use crate::interrupt::Unfinished;
 use crate::limits;
+use fbc::scratch::TempFolder;
 
 /// The placeholder image: a bundle directory has none yet.
 const IMAGE: &str = "localhost/preview:latest";
@@ -22,7 +22,7 @@ const IMAGE: &str = "localhost/preview:latest";
 pub(super) struct BundleDir {
     directory: PathBuf,
     limits: Limits,
-    scratch: Unfinished,
+    scratch: TempFolder,
     state: Mutex<PreviewState>,
 }
 
@@ -36,7 +36,7 @@ impl BundleDir {
     /// # Errors
     /// Fails if the temporary directory cannot be created.
     pub(super) fn new(directory: &Path, limits: Limits) -> io::Result<BundleDir> {
-        let scratch = Unfinished::private("opm-preview-")?;
+        let scratch = TempFolder::private("opm-preview-")?;
         Ok(BundleDir { directory: directory.to_path_buf(), limits, scratch, state: Mutex::default() })
     }
 

@@ -15,8 +15,8 @@ use mirror::set::write_whole;
 use super::{ChoiceFlags, Common, OcDestination, disk, place};
 use crate::commands::mirror::flags::{invalid, report_missing, target, unresolved};
 use crate::exit::{CommandResult, Failure, in_path};
-use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use fbc::scratch::TempFolder;
 
 /// Remove images from a registry: first generate a list, then apply it
 #[derive(clap::Args)]
@@ -72,7 +72,7 @@ fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer
     let options = choice.options("")?;
     let request = SetRequest::parse(&text, ImageSetKind::Delete, &options);
     let request = request.map_err(|problems| invalid(&file, &problems, printer))?;
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let run = moving.open_scratch(&tls, &scratch)?;
     let selection = MirrorSelection::resolve(MirrorRequest::Set(Box::new(request)), &options, &run.session()?)
         .map_err(unresolved)?;
@@ -108,7 +108,7 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &MirrorDestination, printer
     for name in &others {
         printer.error(&format!("{name}: not below {target}"));
     }
-    let scratch = Unfinished::private("opm-mirror-")?;
+    let scratch = TempFolder::private("opm-mirror-")?;
     let run = moving.open_scratch(&tls, &scratch)?;
     let report = remove_listed(target, &names, args.delete_signatures, &run.session()?)?;
     for image in &report.absent {
