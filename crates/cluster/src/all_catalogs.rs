@@ -83,7 +83,7 @@ pub struct OfKind<T> {
 /// Why a catalog cannot be applied as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyCatalogError {
-    /// The template is no catalog.
+    /// The template is not a catalog.
     #[error("expected a CatalogSource or a ClusterCatalog, found {0:?}")]
     Kind(String),
     /// The template lacks a field, and no flag replaces it.

@@ -122,7 +122,7 @@ impl ProgramChoice<'_> {
     /// Finds the program of each platform. A program that could not run is left out if the image can do without.
     ///
     /// # Errors
-    /// Fails when there is no program for a platform, or it could not run there.
+    /// Fails if a platform lacks a program, or the program could not run there.
     pub fn find(&self) -> Result<ChosenPrograms, ProgramError> {
         let host = [Platform::host()];
         let platforms = if self.platforms.is_empty() { &host } else { self.platforms };

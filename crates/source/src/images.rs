@@ -377,10 +377,19 @@ impl Images {
     /// Like [`Images::bundles`], but also returns each reference with its digest.
     pub fn pinned_bundles(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), SourceError>> {
         let fetched = references.iter().zip(self.fetch(references));
-        let unpack = |(reference, fetched): (&&str, Result<Fetched, SourceError>)| {
-            Ok((self.unpack_to_temp(&fetched?.image)?, self.pulled_name(reference)))
-        };
-        fetched.map(unpack).collect()
+        fetched.map(|(reference, fetched)| self.unpack_pinned(reference, fetched?)).collect()
+    }
+
+    /// Like [`Images::pinned_bundles`], for one.
+    ///
+    /// # Errors
+    /// Fails when the image cannot be pulled or unpacked.
+    pub fn pinned_bundle(&self, reference: &str) -> Result<(PathBuf, String), SourceError> {
+        self.unpack_pinned(reference, self.fetch_one(reference)?)
+    }
+
+    fn unpack_pinned(&self, reference: &str, fetched: Fetched) -> Result<(PathBuf, String), SourceError> {
+        Ok((self.unpack_to_temp(&fetched.image)?, self.pulled_name(reference)))
     }
 
     /// Returns a reference with the digest of its pull; references that were not pulled stay unchanged.

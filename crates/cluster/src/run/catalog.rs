@@ -101,8 +101,8 @@ pub enum RunCatalogError {
     /// The annotations of a bundle cannot be read.
     #[error("load bundle metadata: {0}")]
     Metadata(String),
-    /// A bundle names no channel.
-    #[error("load bundle metadata: the bundle names no channel, but a database index requires one")]
+    /// A bundle lacks a channel.
+    #[error("load bundle metadata: the bundle has no channel, but a database index requires one")]
     NoChannel,
     /// The manifests of a bundle cannot be read.
     #[error("load bundle: {0}")]
@@ -124,7 +124,7 @@ pub enum RunCatalogError {
          serves the content as a file-based catalog"
     )]
     NoShell(String),
-    /// A mode was given for an index that is no database.
+    /// A mode was given for an index that is not a database.
     #[error("specifying the bundle add mode is not supported for File-Based Catalog bundles and index images")]
     Mode,
     /// A database cannot be pushed.
@@ -282,7 +282,8 @@ pub(crate) struct RunCatalog<'a> {
 impl RunCatalog<'_> {
     /// Pulls a bundle and reads its metadata.
     pub(crate) fn pull(&self, reference: &str) -> Result<PulledBundle> {
-        self.pull_all(&[reference])?.pop().ok_or_else(|| unreachable!("one for each reference"))
+        let pulled = self.options.images.pinned_bundle(reference);
+        self.bundle(reference, pulled)
     }
 
     /// Pulls bundles and reads their metadata.
