@@ -8,9 +8,10 @@ use fbc::json::Text;
 use fbc::{Limits, csv};
 use serde_json::Value;
 
-use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA, MediaType, list, read, text};
+use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read};
 use crate::error::{Error, ReadError};
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
+use crate::pointer::{list, text};
 
 /// The annotations of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]

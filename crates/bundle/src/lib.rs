@@ -31,6 +31,7 @@ mod loaded;
 mod manifests;
 mod metadata;
 mod packed;
+mod pointer;
 mod properties;
 pub mod rehearse;
 mod render;

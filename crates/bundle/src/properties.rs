@@ -192,7 +192,7 @@ fn typed<'a>(file: &str, index: usize, property: &'a BundleProperty) -> Result<R
 
 /// Returns string fields of an object; absent fields are empty.
 fn fields<const N: usize>(value: Raw<'_>, names: [&str; N]) -> [String; N] {
-    names.map(|name| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned())
+    names.map(|name| value.get_str(name).into_owned())
 }
 
 #[cfg(test)]

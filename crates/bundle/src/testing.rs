@@ -33,7 +33,7 @@ pub(crate) fn rendered_with(bundle: &BundleDir, options: &RenderOptions<'_>) -> 
         Err(error) => return error.to_string().replace(&bundle.path().display().to_string(), "BUNDLE"),
     };
     let blob = Raw::parse(&rendered.json, 100).expect("valid JSON");
-    let field = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let field = |value: Raw<'_>, name: &str| value.get_str(name).into_owned();
     assert_eq!((field(blob, "schema"), field(blob, "name")), ("olm.bundle".to_owned(), rendered.name.clone()));
     assert_eq!(field(blob, "package"), rendered.package);
     let mut lines = vec![format!("{} {} {}", rendered.package, rendered.name, field(blob, "image"))];
@@ -47,7 +47,7 @@ pub(crate) fn rendered_with(bundle: &BundleDir, options: &RenderOptions<'_>) -> 
             kind => format!("{kind} {}", value.text()),
         });
     }
-    for image in blob.get("relatedImages").into_iter().flat_map(Raw::items) {
+    for image in blob.get_items("relatedImages") {
         lines.push(format!("image {} {}", field(image, "image"), field(image, "name")));
     }
     lines.extend(rendered.warnings.into_iter().map(|warning| format!("warning: {warning}")));

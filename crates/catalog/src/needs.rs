@@ -136,13 +136,13 @@ impl BundleNeeds {
                 (DEPRECATED, _) => facts.forbidden = true,
                 (_, None) => {}
                 (property::GVK, Some(value)) => facts.provides.push(api(value)),
-                (LABEL, Some(value)) => facts.labels.push(string(value, "label")),
+                (LABEL, Some(value)) => facts.labels.push(value.get_str("label").into_owned()),
                 (property::PACKAGE, Some(value)) => {
-                    let version = Version::parse_strict(&string(value, "version")).ok();
-                    facts.packages.push((string(value, "packageName"), version));
+                    let version = Version::parse_strict(&value.get_str("version").into_owned()).ok();
+                    facts.packages.push((value.get_str("packageName").into_owned(), version));
                 }
                 (property::GVK_REQUIRED, Some(value)) => need(Need::Api(api(value))),
-                (LABEL_REQUIRED, Some(value)) => need(Need::Label(string(value, "label"))),
+                (LABEL_REQUIRED, Some(value)) => need(Need::Label(value.get_str("label").into_owned())),
                 (property::PACKAGE_REQUIRED, Some(value)) => need(package(value).unwrap_or_else(Need::Broken)),
                 (CONSTRAINT, Some(value)) => need(Need::read(value)),
                 _ => {}
@@ -152,16 +152,12 @@ impl BundleNeeds {
     }
 }
 
-fn string(value: Raw<'_>, name: &str) -> String {
-    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
-}
-
 fn api(value: Raw<'_>) -> [String; 3] {
-    ["group", "version", "kind"].map(|name| string(value, name))
+    ["group", "version", "kind"].map(|name| value.get_str(name).into_owned())
 }
 
 fn package(value: Raw<'_>) -> Result<Need, NeedError> {
-    let (package, range) = (string(value, "packageName"), string(value, "versionRange"));
+    let (package, range) = (value.get_str("packageName").into_owned(), value.get_str("versionRange").into_owned());
     match VersionRange::parse(&range) {
         Ok(range) => Ok(Need::Package(package, range)),
         Err(source) => Err(NeedError::Range { package, range, source }),
@@ -197,7 +193,7 @@ impl Need {
         }
         only(value, CONSTRAINT_VALUE)?;
         let named = |name: &str| value.get(name).filter(|value| !value.is_null());
-        let message = string(value, "failureMessage");
+        let message = value.get_str("failureMessage").into_owned();
         // All of them are parsed, as clusters do, even though only the first counts.
         let part = |name: &str, known: Shape| match named(name) {
             Some(value) => only(value, known).map(|()| Some(value)),
@@ -205,7 +201,7 @@ impl Need {
         };
         let parts = |name: &str| -> Result<Option<Vec<Need>>, NeedError> {
             let Some(value) = part(name, Shape::Object(&PARTS))? else { return Ok(None) };
-            let list = value.get("constraints").into_iter().flat_map(Raw::items);
+            let list = value.get_items("constraints");
             list.map(|part| Need::parse(part, depth + 1)).collect::<Result<_, _>>().map(Some)
         };
         let gvk = part("gvk", API)?;
@@ -223,7 +219,7 @@ impl Need {
         } else if let Some(parts) = not {
             Ok(Need::Not(parts))
         } else if let Some(value) = cel {
-            Ok(Need::Rule { rule: string(value, "rule"), message })
+            Ok(Need::Rule { rule: value.get_str("rule").into_owned(), message })
         } else {
             Err(NeedError::Empty)
         }

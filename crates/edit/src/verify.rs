@@ -68,8 +68,8 @@ impl BlobDigests {
         let added = changes.files.values().flat_map(|change| change.added.values().flatten());
         let named = added.chain(new.values().flatten()).filter_map(|new_blob| {
             let blob = Raw::parse(&new_blob.json, MAX_DEPTH).ok()?;
-            let (schema, name) = (text(blob, "schema"), text(blob, "name"));
-            let package = if schema == PACKAGE { name.clone() } else { text(blob, "package") };
+            let (schema, name) = (blob.get_str("schema").into_owned(), blob.get_str("name").into_owned());
+            let package = if schema == PACKAGE { name.clone() } else { blob.get_str("package").into_owned() };
             Some([schema, package, name])
         });
         BlobDigests { blobs: Mutex::default(), before: Some(Before { texts, added: named.collect() }) }
@@ -406,19 +406,21 @@ fn digest_without(object: Raw<'_>, excluded: &[&str]) -> u128 {
 
 /// Returns digests of channel entries without their edges, by name.
 pub(crate) fn entries(channel: Raw<'_>) -> BTreeMap<String, u128> {
-    let entries = channel.get("entries").into_iter().flat_map(Raw::items);
+    let entries = channel.get_items("entries");
     entries
-        .map(|entry| (text(entry, "name"), digest_without(entry, &["name", "replaces", "skips", "skipRange"])))
+        .map(|entry| {
+            (entry.get_str("name").into_owned(), digest_without(entry, &["name", "replaces", "skips", "skipRange"]))
+        })
         .collect()
 }
 
 /// Returns digests of deprecations without their messages, by reference.
 pub(crate) fn deprecations(blob: Raw<'_>) -> BTreeMap<String, u128> {
-    let entries = blob.get("entries").into_iter().flat_map(Raw::items);
+    let entries = blob.get_items("entries");
     entries
         .map(|entry| {
             let reference = entry.get("reference");
-            let part = |name: &str| reference.map(|reference| text(reference, name)).unwrap_or_default();
+            let part = |name: &str| reference.map(|reference| reference.get_str(name).into_owned()).unwrap_or_default();
             let key = format!("{}\0{}", part("schema"), part("name"));
             let inner = reference.map_or(no_extra_fields(), |reference| digest_without(reference, &["schema", "name"]));
             let outer = digest_without(entry, &["reference", "message"]);
@@ -431,10 +433,6 @@ pub(crate) fn deprecations(blob: Raw<'_>) -> BTreeMap<String, u128> {
 /// Returns the digest of an entry that has only edges.
 pub(crate) fn no_extra_fields() -> u128 {
     XxHash3_128::oneshot(&[])
-}
-
-fn text(object: Raw<'_>, name: &str) -> String {
-    object.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io;
 
 use crate::blob::{Blob, BlobContent, Fbc, TextBuffer};
-use crate::decode::{list, text};
 use crate::json::Raw;
 use crate::property;
 
@@ -83,9 +82,9 @@ impl Fbc {
 
 /// Returns the related images of a bundle, sorted and without duplicates.
 pub fn related_images(bundle: Raw<'_>) -> BTreeSet<CanonicalImage> {
-    let images = list(bundle, "relatedImages");
+    let images = bundle.get_items("relatedImages");
     images
-        .map(|image| CanonicalImage { name: text(image, "name").into(), image: text(image, "image").into() })
+        .map(|image| CanonicalImage { name: image.get_str("name").into(), image: image.get_str("image").into() })
         .collect()
 }
 

@@ -141,11 +141,11 @@ pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase
     let content = match &*envelope.schema {
         PACKAGE => {
             shaped("package", PACKAGE_SHAPE)?;
-            BlobContent::Package { default_channel: text(document, "defaultChannel") }
+            BlobContent::Package { default_channel: document.get_str("defaultChannel").into() }
         }
         CHANNEL => {
             shaped("channel", CHANNEL_SHAPE)?;
-            BlobContent::Channel { entries: list(document, "entries").map(entry).collect() }
+            BlobContent::Channel { entries: document.get_items("entries").map(entry).collect() }
         }
         BUNDLE => {
             shaped("bundle", BUNDLE_SHAPE)?;
@@ -153,7 +153,7 @@ pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase
         }
         DEPRECATIONS => {
             shaped("deprecation", DEPRECATIONS_SHAPE)?;
-            BlobContent::Deprecations { entries: list(document, "entries").map(deprecation).collect() }
+            BlobContent::Deprecations { entries: document.get_items("entries").map(deprecation).collect() }
         }
         _ => BlobContent::Other,
     };
@@ -166,21 +166,21 @@ fn parse_fault(kind: &str, mismatch: Mismatch) -> DecodeFault {
 
 fn entry(value: Raw<'_>) -> ChannelEntry {
     ChannelEntry {
-        name: text(value, "name"),
-        replaces: text(value, "replaces"),
-        skips: list(value, "skips").map(|skip| skip.as_str().unwrap_or_default().into()).collect(),
-        skip_range: text(value, "skipRange"),
+        name: value.get_str("name").into(),
+        replaces: value.get_str("replaces").into(),
+        skips: value.get_items("skips").map(|skip| skip.as_str().unwrap_or_default().into()).collect(),
+        skip_range: value.get_str("skipRange").into(),
     }
 }
 
 fn deprecation(value: Raw<'_>) -> Deprecation {
     let reference = value.get("reference");
-    let field = |name| reference.map(|reference| text(reference, name)).unwrap_or_default();
-    Deprecation { schema: field("schema"), name: field("name"), message: text(value, "message") }
+    let field = |name| reference.map(|reference| reference.get_str(name).into()).unwrap_or_default();
+    Deprecation { schema: field("schema"), name: field("name"), message: value.get_str("message").into() }
 }
 
 fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Bundle, DecodeFault> {
-    let mut bundle = Bundle { image: text(document, "image"), ..Bundle::default() };
+    let mut bundle = Bundle { image: document.get_str("image").into(), ..Bundle::default() };
     let mut old_form = LegacyProperties::default();
     for (index, (kind, value)) in property::of(document).enumerate() {
         match &*kind {
@@ -202,8 +202,8 @@ fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Res
                     help: None,
                 })?;
                 bundle.objects += 1;
-                let reference = value.map(|value| text(value, "ref")).filter(|reference| !reference.is_empty());
-                bundle.references.extend(reference);
+                let reference = value.map(|value| value.get_str("ref")).filter(|reference| !reference.is_empty());
+                bundle.references.extend(reference.map(Into::into));
             }
             property::CSV_METADATA => bundle.csv_metadata += 1,
             property::CHANNEL | property::SKIPS | property::SKIP_RANGE => old_form.add(index, &kind, value),
@@ -212,16 +212,6 @@ fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Res
     }
     bundle.old_form = old_form.into_option();
     Ok(bundle)
-}
-
-/// Returns a string member, or an empty string.
-pub(crate) fn text(value: Raw<'_>, name: &str) -> Box<str> {
-    value.get(name).and_then(Raw::as_str).unwrap_or_default().into()
-}
-
-/// Iterates over a list member; empty if it is missing.
-pub(crate) fn list<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
-    value.get(name).into_iter().flat_map(Raw::items)
 }
 
 fn compact(value: Raw<'_>) -> String {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blob::{Blob, BlobContent, Bundle, CHANNEL, ChannelEntry, Fbc, TextAt, channel_json};
-use crate::decode::text;
 use crate::json::{JsonKind, Raw};
 use crate::path;
 use crate::problem::{Problem, ProblemStage};
@@ -43,8 +42,10 @@ impl LegacyProperties {
                     return; // today's internal form
                 }
                 let channel = object.filter(|_| fits(property::FIRST_FORM_CHANNEL));
-                let channel =
-                    channel.map(|value| OldChannel { name: text(value, "name"), replaces: text(value, "replaces") });
+                let channel = channel.map(|value| OldChannel {
+                    name: value.get_str("name").into(),
+                    replaces: value.get_str("replaces").into(),
+                });
                 self.channels.push((index, channel));
             }
         }

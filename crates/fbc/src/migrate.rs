@@ -24,7 +24,7 @@ pub(crate) fn bundle(raw: Raw<'_>, bundle: &mut Bundle, refs: &RefBase<'_>) -> R
     let Some(csv) = object::csv(raw, refs) else { return Ok(None) };
     let csv = Raw::parse(&csv, refs.limits.depth)?;
     let value = metadata::from_csv(csv)?;
-    let properties = raw.get("properties").into_iter().flat_map(Raw::items);
+    let properties = raw.get_items("properties");
     let kept = properties.filter(|item| property::parts(*item).0 != property::BUNDLE_OBJECT);
     let mut properties: Vec<Text> = kept.map(|item| Text::canonical(item, JsonLayout::Compact)).collect();
     properties.push(Text::object(|property| {

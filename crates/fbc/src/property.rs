@@ -26,7 +26,7 @@ pub const SKIP_RANGE: &str = "olm.skipRange";
 
 /// Iterates over the properties in a bundle's text: type, and value if there is one.
 pub fn of(bundle: Raw<'_>) -> impl Iterator<Item = (Cow<'_, str>, Option<Raw<'_>>)> {
-    bundle.get("properties").into_iter().flat_map(Raw::items).map(parts)
+    bundle.get_items("properties").map(parts)
 }
 
 /// Returns the properties of a bundle that servers send: all except manifests and metadata.

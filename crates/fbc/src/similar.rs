@@ -8,7 +8,7 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     if name.is_empty() || name.len() > MAX_LENGTH {
         return None;
     }
-    // Two letters are a typo; in a short name they make another name.
+    // Allow two edits, but only one in names under five characters.
     let slip = if name.len() < 5 { 1 } else { 2 };
     let near = names.filter(|other| !other.is_empty() && other.len().abs_diff(name.len()) <= slip);
     near.map(|other| (distance(name, other), other)).filter(|(distance, _)| *distance <= slip).min().map(|it| it.1)

@@ -9,7 +9,6 @@ use std::sync::mpsc;
 use rayon::prelude::*;
 
 use crate::blob::{BUNDLE, Blob, BlobContent, CHANNEL, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
-use crate::decode::text;
 use crate::json::{JsonKind, JsonLayout, MemberWriter, Raw, write_as_written, write_canonical, write_canonical_nested};
 use crate::object;
 use crate::property;
@@ -204,7 +203,7 @@ impl Fbc {
                 object.open();
                 object.string("schema", PACKAGE);
                 object.string("name", &blob.name);
-                object.string("defaultChannel", &text(raw, "defaultChannel"));
+                object.string("defaultChannel", &raw.get_str("defaultChannel"));
                 if let Some(icon) = raw.get("icon").filter(|icon| icon.kind() == JsonKind::Object) {
                     object.icon(icon);
                 }
@@ -213,7 +212,7 @@ impl Fbc {
                         object.key("description");
                         object.free_value(Some(description));
                     }
-                    _ => object.string_if_any("description", &text(raw, "description")),
+                    _ => object.string_if_any("description", &raw.get_str("description")),
                 }
                 if arrangement != Arrangement::Sorted {
                     object.properties(raw.get("properties"));
@@ -270,7 +269,7 @@ impl Fbc {
             _ => false,
         };
         let mut properties = Vec::new();
-        for item in raw.get("properties").into_iter().flat_map(Raw::items) {
+        for item in raw.get_items("properties") {
             let (kind, value) = property::parts(item);
             if consumed && matches!(&*kind, property::CHANNEL | property::SKIPS | property::SKIP_RANGE) {
                 continue;

@@ -395,7 +395,7 @@ fn split_file(text: &[u8], target: &Path, limits: &Limits) -> Result<String, Dow
     let whole = json(text)?.ok_or(DownloadError::Empty)?;
     let data = whole.raw().get("data").ok_or(DownloadError::NoData)?;
     let list = |key: &'static str| {
-        let text = data.get(key).and_then(Raw::as_str).unwrap_or_default();
+        let text = data.get_str(key);
         let list = json(text.as_bytes()).map_err(|source| DownloadError::List { key, source })?;
         Ok::<_, DownloadError>(list.unwrap_or_else(|| Text::list([])))
     };

@@ -225,7 +225,7 @@ fn add_contents(
 
 /// Creates a package from a document that names one.
 fn load_package(connection: &Connection, document: Raw<'_>, problems: &mut Vec<String>) {
-    let text = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let text = |value: Raw<'_>, name: &str| value.get_str(name).into_owned();
     let package = text(document, "packageName");
     if package.is_empty() {
         return;
@@ -251,8 +251,7 @@ fn keys_of(crd: Raw<'_>) -> Vec<[String; 4]> {
     let text = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().into_owned();
     let names = spec.get("names");
     let name = |field: &str| text(names.and_then(|names| names.get(field)));
-    let mut versions: BTreeSet<String> =
-        spec.get("versions").into_iter().flat_map(Raw::items).map(|version| text(version.get("name"))).collect();
+    let mut versions: BTreeSet<String> = spec.get_items("versions").map(|version| text(version.get("name"))).collect();
     versions.insert(text(spec.get("version")));
     versions.retain(|version| !version.is_empty());
     let key = |version| [text(spec.get("group")), version, name("kind"), name("plural")];

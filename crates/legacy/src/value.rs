@@ -61,7 +61,7 @@ pub(crate) fn json(text: &str) -> Option<Raw<'_>> {
 /// Returns string fields of a JSON object; missing ones are empty.
 pub(crate) fn fields<const N: usize>(text: &str, names: [&str; N]) -> Option<[String; N]> {
     let value = json(text).filter(|value| value.kind() == JsonKind::Object)?;
-    Some(names.map(|name| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()))
+    Some(names.map(|name| value.get_str(name).into_owned()))
 }
 
 /// Returns a JSON object without one of its members, or `None` if it lacks it.

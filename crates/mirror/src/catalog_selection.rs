@@ -184,7 +184,7 @@ impl CatalogSelection {
                     bundle: name.clone(),
                 };
                 let own = text.get("image").and_then(Raw::as_str).map(|image| image.into_owned()).unwrap_or_default();
-                let related = text.get("relatedImages").into_iter().flat_map(Raw::items);
+                let related = text.get_items("relatedImages");
                 for image in related.filter_map(|image| image.get("image").and_then(Raw::as_str)) {
                     if *image != *own {
                         found.insert(needed(image.into_owned(), false));

@@ -150,9 +150,7 @@ impl CandidateBundle {
     /// or in a bundle.
     pub fn installed(name: &str, version: Option<Version>, properties: &str) -> CandidateBundle {
         let facts = match Raw::parse(properties, fbc::limits::MAX_DEPTH) {
-            Ok(list) => BundleNeeds::of(list.items().map(|property| {
-                (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))
-            })),
+            Ok(list) => BundleNeeds::of(list.items().map(|property| (property.get_str("type"), property.get("value")))),
             Err(_) => BundleNeeds::default(),
         };
         let package = facts.packages.first().map(|(package, _)| package.clone()).unwrap_or_default();

@@ -32,7 +32,7 @@ impl Objects {
             match text(raw, &["kind"]).as_str() {
                 "" => return Err(NamespaceError::NoKind),
                 kind if kind.ends_with("List") => {
-                    raw.get("items").into_iter().flat_map(Raw::items).for_each(|item| objects.add(item, kind));
+                    raw.get_items("items").for_each(|item| objects.add(item, kind));
                 }
                 _ => objects.add(raw, ""),
             }

@@ -66,8 +66,8 @@ impl<'a> Summarizer<'a> {
         }
         let (date, kube) = csv.map(dates).unwrap_or_default();
         let mut images = Vec::new();
-        for image in text.get("relatedImages").into_iter().flat_map(Raw::items) {
-            let of = |name: &str| image.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+        for image in text.get_items("relatedImages") {
+            let of = |name: &str| image.get_str(name).into_owned();
             images.push((of("image"), of("name")));
         }
         let data = VersionSummary {
@@ -173,7 +173,7 @@ fn blobs_of<'b>(
         match &blob.content {
             BlobContent::Package { .. } if &*blob.schema == PACKAGE => {
                 let text = fbc.text(blob, buffer)?;
-                detail.description = text.get("description").and_then(Raw::as_str).unwrap_or_default().into_owned();
+                detail.description = text.get_str("description").into_owned();
                 icon = text.get("icon").and_then(|icon| serde_json::from_str(icon.text()).ok());
             }
             BlobContent::Other if detail.customs.len() < CUSTOMS => {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::Collector;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
+use crate::pointer::{list, text};
 
 const STRATEGY: &str = "/spec/install/spec";
 

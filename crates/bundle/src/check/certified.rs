@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::Collector;
 use super::csv::annotation as annotation_pointer;
 use super::image_exists::images;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
+use crate::pointer::{list, text};
 
 const FEATURES: &str = "features.operators.openshift.io/";
 const REQUIRED_FEATURES: [&str; 7] = [

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::csv::annotation as annotation_pointer;
 use super::suites::CheckInput;
-use super::{Collector, list, removed_apis, text};
+use super::{Collector, removed_apis};
+use crate::pointer::{list, text};
 
 /// The first OpenShift version without the APIs that Kubernetes 1.22 removed.
 const LIMIT: (u64, u64) = (4, 9);

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::hub::Categories;
 use super::media_type::media_type_of;
-use super::{Collector, MediaType, Optional, crd, csv, hub, list, manifest, meta, objects, read, text};
+use super::{Collector, MediaType, Optional, crd, csv, hub, manifest, meta, objects, read};
 use crate::file;
+use crate::pointer::{list, text};
 use crate::whole::{ParsedBundle, several_csvs};
 
 /// The kinds that a bundle may contain.

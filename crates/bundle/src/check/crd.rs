@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Collector, list, meta, text};
+use super::{Collector, meta};
+use crate::pointer::{list, text};
 
 /// The types of printer columns.
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];

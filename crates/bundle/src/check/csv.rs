@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use fbc::version::Version;
 use serde_json::Value;
 
-use super::{Collector, list, meta, text};
+use super::{Collector, meta};
+use crate::pointer::{list, text};
 
 /// Annotations that are often written in the wrong case.
 pub(super) const ANNOTATIONS: &[&str] =

@@ -7,10 +7,11 @@ use fbc::range::VersionRange;
 use serde_json::Value;
 
 use super::media_type::media_type_of;
-use super::{Collector, MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read, text};
+use super::{Collector, MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read};
 use crate::error::Error;
 use crate::file;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
+use crate::pointer::text;
 use crate::whole::ParsedBundle;
 
 /// Checks the directories of a bundle, its annotations and its dependencies; does not read a manifest of `known` again.
@@ -50,7 +51,7 @@ fn check(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits, errors: &mut
         }
     }
     let dependencies =
-        documents.iter().map(|document| super::list(document, "/dependencies")).find(|list| !list.is_empty());
+        documents.iter().map(|document| crate::pointer::list(document, "/dependencies")).find(|list| !list.is_empty());
     let mut has_broken_rule = false;
     for dependency in dependencies.unwrap_or_default() {
         has_broken_rule |= check_dependency(dependency, errors);

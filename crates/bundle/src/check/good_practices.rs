@@ -3,9 +3,10 @@
 use fbc::version::Version;
 use serde_json::Value;
 
+use super::Collector;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL};
+use crate::pointer::{list, text};
 
 pub(super) fn check(input: &CheckInput<'_>, findings: &mut Collector) {
     let Some(csv) = input.csv() else { return };

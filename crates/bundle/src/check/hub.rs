@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Collector, list, text};
+use super::Collector;
 use crate::file;
+use crate::pointer::{list, text};
 
 const CAPABILITIES: &[&str] = &["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
 

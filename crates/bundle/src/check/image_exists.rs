@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Collector;
 use super::csv::annotation;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
+use crate::pointer::{list, text};
 
 /// Returns the images of a CSV with the first location of each: containers, related images, and the image for consoles.
 pub(super) fn images<'a>(csv: &'a Value) -> BTreeMap<&'a str, String> {

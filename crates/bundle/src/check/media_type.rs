@@ -44,7 +44,7 @@ pub fn media_type(dir: &Path, limits: &Limits) -> Result<MediaType, Error> {
 pub(super) fn media_type_of(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits) -> Result<MediaType, Error> {
     let names = file::names(dir, limits)?;
     let chart = read(&dir.join("Chart.yaml"), limits);
-    if chart.is_ok_and(|chart| !super::text(&chart, "/name").is_empty()) {
+    if chart.is_ok_and(|chart| !crate::pointer::text(&chart, "/name").is_empty()) {
         return Ok(MediaType::Helm);
     }
     let files: Vec<_> = names.iter().filter(|name| file::is_plain(&dir.join(name))).collect();
@@ -52,7 +52,7 @@ pub(super) fn media_type_of(dir: &Path, known: Option<&ParsedBundle>, limits: &L
         return Err(Error::NoFiles { path: dir.into() });
     }
     let is_csv = |name: &&std::ffi::OsString| {
-        let is_csv = |object: &Value| super::text(object, "/kind") == "ClusterServiceVersion";
+        let is_csv = |object: &Value| crate::pointer::text(object, "/kind") == "ClusterServiceVersion";
         match known.and_then(|known| known.first_of(&manifest(name)?)) {
             Some(object) => is_csv(object),
             None => read(&dir.join(name), limits).is_ok_and(|object| is_csv(&object)),

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Collector, list, text};
+use super::Collector;
+use crate::pointer::{list, text};
 
 /// Returns why a name is not a DNS subdomain, if it is not.
 pub(super) fn subdomain(name: &str) -> Option<String> {

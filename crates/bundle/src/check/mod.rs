@@ -200,17 +200,6 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, ReadError> {
     Ok(document::first(&text, limits)?.body.to_value(limits)?)
 }
 
-/// Returns a string of an object, or an empty one if it is absent or not a string.
-pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    fbc::step_counter::step();
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns a list of an object, or an empty one if it is absent or not a list.
-pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use testkit::BundleDir;

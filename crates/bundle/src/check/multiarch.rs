@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::Collector;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
+use crate::pointer::{list, text};
 
 const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
 const TERMS: &str =

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Collector, list, text};
+use super::Collector;
+use crate::pointer::{list, text};
 
 /// The security context constraints that clusters include by default.
 const DEFAULT_CONSTRAINTS: &[&str] = &[

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::Collector;
 use super::csv::annotation as annotation_pointer;
 use super::suites::CheckInput;
-use super::{Collector, text};
+use crate::pointer::text;
 
 const VERSIONS: &str = "com.redhat.openshift.versions";
 /// OpenShift 4.N is based on Kubernetes 1.(N + 13).

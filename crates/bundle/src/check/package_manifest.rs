@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{list, text};
 use crate::finding::{Finding, Severity};
+use crate::pointer::{list, text};
 
 /// Checks a package manifest; findings refer to it as `file`.
 pub(super) fn check(manifest: &Value, file: &str) -> Vec<Finding> {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use fbc::version::Version;
 use serde_json::Value;
 
+use super::Collector;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
+use crate::pointer::{list, text};
 
 /// An API and some of its kinds.
 type Kinds = (&'static str, &'static [&'static str]);

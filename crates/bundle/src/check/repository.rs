@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::schema::schema_faults;
 use super::siblings::{Sibling, check_siblings};
-use super::{CheckError, list, package_manifest, text};
+use super::{CheckError, package_manifest};
 use crate::file;
 use crate::finding::{Finding, Severity};
 use crate::loaded::locate;
+use crate::pointer::{list, text};
 use crate::whole::{ParsedBundle, read_whole};
 
 /// The file of an operator, next to the directories of its versions.

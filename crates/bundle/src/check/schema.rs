@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Collector;
 use super::csv::annotation;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
+use crate::pointer::{list, text};
 use crate::whole::BundleObject;
 
 mod fits;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Collector;
 use super::csv::annotation;
 use super::schema::{self, Crds};
 use super::suites::CheckInput;
-use super::{Collector, list, text};
 use crate::finding::{Finding, Severity};
+use crate::pointer::{list, text};
 
 const OWNED: &str = "/spec/customresourcedefinitions/owned";
 const EXAMPLES: &str = "alm-examples";

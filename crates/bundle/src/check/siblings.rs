@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fbc::version::Version;
 use serde_json::Value;
 
-use super::{list, text};
 use crate::finding::{Finding, Severity};
+use crate::pointer::{list, text};
 use crate::whole::ParsedBundle;
 
 /// A bundle of an operator, and its directory.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::Collector;
 use super::suites::CheckInput;
-use super::{Collector, list, text};
+use crate::pointer::{list, text};
 
 /// The maximum size of a ConfigMap, which OLM v0 unpacks a bundle into.
 const MAX_CONFIG_MAP_SIZE: u64 = 1_048_576;

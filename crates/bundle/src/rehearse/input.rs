@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::pointer::{list, text};
 use crate::{BundleObject, ParsedBundle};
 use serde_json::{Map, Value, json};
 
@@ -263,15 +264,4 @@ impl RehearsalInput {
     pub(crate) fn webhook_deployments(&self) -> BTreeSet<&str> {
         self.webhooks.iter().map(|webhook| text(webhook, "/deploymentName")).collect()
     }
-}
-
-/// Returns a string of an object, or an empty one if it is absent or not a string.
-pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    fbc::step_counter::step();
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns a list of an object, or an empty one if it is absent or not a list.
-pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::rehearse::input::{list, text};
+use crate::pointer::{list, text};
 
 /// How the installer may grant the rights of the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 
 use crate::ParsedBundle;
 use crate::packed::Counted;
+use crate::pointer::{list, text};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use crate::rehearse::display_name;
-use crate::rehearse::input::{OmittedBytes, RehearsalInput, list, text};
+use crate::rehearse::input::{OmittedBytes, RehearsalInput};
 use crate::rehearse::v1::Runtime;
 
 /// How close a size is to its limit.

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::finding::{Finding, FindingCounts, Findings, Severity};
 use crate::loaded::LoadedBundle;
-use crate::rehearse::input::{RehearsalInput, text};
+use crate::pointer::text;
+use crate::rehearse::input::RehearsalInput;
 use crate::rehearse::installer::{Installer, installer};
 use crate::rehearse::limits::{self, Level, Limit, OlmTarget};
 use crate::rehearse::v1::{CertificateProvider, Profile, Runtime};

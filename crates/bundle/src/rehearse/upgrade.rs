@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::pointer::text;
 use crate::rehearse::display_name;
-use crate::rehearse::input::text;
 
 /// The effect on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

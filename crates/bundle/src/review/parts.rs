@@ -1,10 +1,10 @@
 //! Collects facts about webhooks, images and other parts of a bundle that affect cluster security.
 
+use crate::pointer::{list, text, texts};
 use crate::{BundleObject, Finding, ParsedBundle, Severity};
 use serde_json::Value;
 
 use crate::review::compare::Fact;
-use crate::review::{list, text, texts};
 
 fn fact(
     id: &'static str,

@@ -1,10 +1,10 @@
 //! Collects facts about the pods of an operator: their access to the node, and their hardening.
 
+use crate::pointer::{list, text, texts};
 use crate::{BASELINE_CAPABILITIES, BundleObject, Finding, Severity, pod_security};
 use serde_json::Value;
 
 use crate::review::compare::Fact;
-use crate::review::{list, text, texts};
 
 /// Collects facts about the deployments of a CSV.
 pub(crate) fn facts(csv: &BundleObject, facts: &mut Vec<Fact>) {

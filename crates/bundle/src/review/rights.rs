@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use crate::ParsedBundle;
+use crate::pointer::{list, text};
 
+use crate::review::facts;
 pub(crate) use crate::review::facts::RightScope;
-use crate::review::{facts, list, text};
 
 /// A rule for an account, and its location.
 #[derive(Debug, Clone)]

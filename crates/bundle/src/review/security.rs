@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use crate::pointer::{list, text};
 use crate::{BundleObject, Finding, Findings, LoadedBundle, ParsedBundle, Severity};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::review::compare::{self, Fact, TooManyRights};
 use crate::review::rights::{self, LocatedRule};
-use crate::review::{crd, list, parts, pods, text};
+use crate::review::{crd, parts, pods};
 
 /// All finding names, with their descriptions.
 pub const RULES: &[(&str, &str)] = &[

@@ -15,7 +15,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     if !matches!(blob.content, BlobContent::Bundle(_)) {
         return;
     }
-    for (index, related) in text.get("relatedImages").into_iter().flat_map(Raw::items).enumerate() {
+    for (index, related) in text.get_items("relatedImages").enumerate() {
         let Some(image) = related.get("image").and_then(Raw::as_str) else { continue };
         if let Err(error) = pull_spec::check(&image) {
             let message = format!(

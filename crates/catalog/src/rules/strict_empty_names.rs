@@ -28,7 +28,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     if !matches!(blob.content, BlobContent::Channel { .. }) {
         return;
     }
-    for (index, entry) in text.get("entries").into_iter().flat_map(Raw::items).enumerate() {
+    for (index, entry) in text.get_items("entries").enumerate() {
         for field in ["replaces", "skipRange"].into_iter().filter(|field| is_empty(entry, field)) {
             report(&format!("entries[{index}].{field}"), path!["entries", index, field]);
         }

@@ -18,7 +18,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     for kind in [property::GVK, property::GVK_REQUIRED] {
         for (index, value) in super::properties_of_type(blob, text, kind) {
             for (field, test) in FIELDS {
-                let found = value.get(field).and_then(Raw::as_str).unwrap_or_default();
+                let found = value.get_str(field);
                 if !test(&found) {
                     let message =
                         format!("bundle \"{}\": {field} \"{found}\" of {kind} is not a valid {field}", blob.name);

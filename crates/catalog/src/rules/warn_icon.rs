@@ -17,7 +17,7 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     if icon.kind() != JsonKind::Object {
         return;
     }
-    let field = |name| icon.get(name).and_then(Raw::as_str).unwrap_or_default();
+    let field = |name| icon.get_str(name);
     let (data, declared) = (field("base64data"), field("mediatype"));
     let detected = base64::decode(&data).ok().and_then(|bytes| media_type::detect(&bytes));
     let (message, at) = match detected {

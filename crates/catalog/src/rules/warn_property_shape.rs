@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
-    for (index, property) in text.get("properties").into_iter().flat_map(Raw::items).enumerate() {
+    for (index, property) in text.get_items("properties").enumerate() {
         let fault = match (property.get("type").and_then(Raw::as_str), property.get("value")) {
             (None, _) => "has no type",
             (Some(kind), _) if kind.is_empty() => "has an empty type",

@@ -12,8 +12,8 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     if !matches!(blob.content, BlobContent::Bundle(_)) {
         return;
     }
-    for (index, related) in text.get("relatedImages").into_iter().flat_map(Raw::items).enumerate() {
-        if related.get("image").and_then(Raw::as_str).unwrap_or_default().is_empty() {
+    for (index, related) in text.get_items("relatedImages").enumerate() {
+        if related.get_str("image").is_empty() {
             let message = format!("bundle \"{}\": relatedImages[{index}] has no image", blob.name);
             let problem =
                 Problem::new(RULE.name, ProblemStage::Bundles, message).warning().about(&blob.package, "", &blob.name);

@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     for (index, value) in super::properties_of_type(blob, text, property::PACKAGE_REQUIRED) {
-        let field = |name| value.get(name).and_then(Raw::as_str).unwrap_or_default();
+        let field = |name| value.get_str(name);
         let (name, range) = (field("packageName"), field("versionRange"));
         let mut warn = |field: &'static str, message: String| {
             let problem =

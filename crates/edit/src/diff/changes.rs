@@ -121,7 +121,7 @@ fn package_change(
 ) -> io::Result<Option<PackageChange>> {
     let default = |half: &PackageSide<'_>| half.package.map(|package| package.default_channel().name().to_owned());
     let mut details = Vec::new();
-    let description = |text: Raw<'_>| text.get("description").and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let description = |text: Raw<'_>| text.get_str("description").into_owned();
     let icon = |text: Raw<'_>| {
         let field = |name| text.get("icon").and_then(|icon| icon.get(name)?.as_str()).unwrap_or_default().into_owned();
         (field("base64data").replace(['\n', '\r'], ""), field("mediatype"))
@@ -161,9 +161,9 @@ fn union<'a>(
 }
 
 fn properties(text: Raw<'_>) -> BTreeSet<PropertyDifference> {
-    let properties = text.get("properties").into_iter().flat_map(Raw::items);
+    let properties = text.get_items("properties");
     let property = |property: Raw<'_>| PropertyDifference {
-        kind: property.get("type").and_then(Raw::as_str).unwrap_or_default().into_owned(),
+        kind: property.get_str("type").into_owned(),
         value: property.get("value").map_or_else(|| "null".to_owned(), canonical),
     };
     properties.map(property).collect()

@@ -80,16 +80,16 @@ impl Include {
         INCLUDE.check(document, &JsonPath::default()).map_err(|mismatch| content(mismatch.to_string()))?;
         let mut include = Include::default();
         unknown(document, INCLUDE, "", &mut include.warnings);
-        for (index, item) in items(document, "packages").enumerate() {
-            let name = text_of(item, "name");
+        for (index, item) in document.get_items("packages").enumerate() {
+            let name = item.get_str("name").into_owned();
             if name.is_empty() {
                 return Err(content(format!("package at index {index} requires a name")));
             }
             let about = format!("package {}", quote(&name));
             let wanted = IncludedBundles::read(item, &about)?;
             let mut channels = Vec::new();
-            for (index, item) in items(item, "channels").enumerate() {
-                let name = text_of(item, "name");
+            for (index, item) in item.get_items("channels").enumerate() {
+                let name = item.get_str("name").into_owned();
                 if name.is_empty() {
                     return Err(content(format!("{about}: channel at index {index} requires a name")));
                 }
@@ -180,8 +180,8 @@ impl IncludedBundles {
 
     fn read(item: Raw<'_>, about: &str) -> Result<IncludedBundles, IncludeError> {
         let content = IncludeError::Content;
-        let range = text_of(item, "range");
-        let strings = |name| items(item, name).map(|item| item.as_str().unwrap_or_default().into_owned());
+        let range = item.get_str("range").into_owned();
+        let strings = |name| item.get_items(name).map(|item| item.as_str().unwrap_or_default().into_owned());
         let (versions, bundles): (Vec<String>, Vec<String>) =
             (strings("versions").collect(), strings("bundles").collect());
         let listed = !versions.is_empty() || !bundles.is_empty();
@@ -273,12 +273,4 @@ fn unknown(value: Raw<'_>, shape: Shape, path: &str, found: &mut Vec<String>) {
         }
         _ => {}
     }
-}
-
-fn items<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
-    value.get(name).into_iter().flat_map(Raw::items)
-}
-
-fn text_of(value: Raw<'_>, name: &str) -> String {
-    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
 }

@@ -221,7 +221,7 @@ pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Com
     let targets = targets(catalogs.raw(), &mut faults);
     let mut components = Vec::new();
     let mut files = BTreeSet::new();
-    for (index, item) in items(composite.raw(), "components").enumerate() {
+    for (index, item) in composite.raw().get_items("components").enumerate() {
         match component(item, &targets) {
             Ok(component) => {
                 let file = normal(&component.directory().join(&component.output));
@@ -243,7 +243,7 @@ fn check(file: &str, template: &Template<'_>, schema: &str, shape: Shape, faults
     if let Err(mismatch) = shape.check(template.raw(), &JsonPath::default()) {
         return faults.push(format!("{file}: {mismatch}"));
     }
-    let found = text(template.raw(), "schema");
+    let found = template.raw().get_str("schema").into_owned();
     if found != schema {
         faults.push(format!("{file}: schema is {}, should be {}", quote(&found), quote(schema)));
     }
@@ -251,10 +251,10 @@ fn check(file: &str, template: &Template<'_>, schema: &str, shape: Shape, faults
 
 fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, CompositeCatalog> {
     let mut targets = BTreeMap::new();
-    for (index, item) in items(catalogs, "catalogs").enumerate() {
-        let name = text(item, "name");
-        let working_dir = item.get("destination").map(|it| text(it, "workingDir")).unwrap_or_default();
-        let builders = items(item, "builders").filter_map(Raw::as_str).map(|it| it.into_owned()).collect();
+    for (index, item) in catalogs.get_items("catalogs").enumerate() {
+        let name = item.get_str("name").into_owned();
+        let working_dir = item.get("destination").map(|it| it.get_str("workingDir").into_owned()).unwrap_or_default();
+        let builders = item.get_items("builders").filter_map(Raw::as_str).map(|it| it.into_owned()).collect();
         if name.is_empty() {
             faults.push(format!("catalogs[{index}]: \"name\" is missing"));
         } else if working_dir.is_empty() {
@@ -268,12 +268,12 @@ fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, Comp
 }
 
 fn component(item: Raw<'_>, targets: &BTreeMap<String, CompositeCatalog>) -> Result<Component, ComponentFault> {
-    let catalog = text(item, "name");
+    let catalog = item.get_str("name").into_owned();
     let target = targets.get(&catalog).ok_or_else(|| ComponentFault::Catalog(catalog.clone()))?;
     let template = item.get("strategy").and_then(|strategy| strategy.get("template"));
-    let schema = template.map(|template| text(template, "schema")).unwrap_or_default();
+    let schema = template.map(|template| template.get_str("schema").into_owned()).unwrap_or_default();
     let config = template.and_then(|template| template.get("config"));
-    let field = |name: &str| match config.map(|config| text(config, name)).unwrap_or_default() {
+    let field = |name: &str| match config.map(|config| config.get_str(name).into_owned()).unwrap_or_default() {
         value if value.is_empty() => Err(ComponentFault::Field { schema: schema.clone(), name: name.to_owned() }),
         value => Ok(value),
     };
@@ -282,7 +282,7 @@ fn component(item: Raw<'_>, targets: &BTreeMap<String, CompositeCatalog>) -> Res
         "olm.builder.semver" => ComponentBuilder::Semver(field("input")?),
         "olm.builder.raw" => ComponentBuilder::Raw(field("input")?),
         "olm.builder.custom" => {
-            let args = config.into_iter().flat_map(|config| items(config, "args"));
+            let args = config.into_iter().flat_map(|config| config.get_items("args"));
             ComponentBuilder::Custom {
                 command: field("command")?,
                 args: args.filter_map(Raw::as_str).map(|it| it.into_owned()).collect(),
@@ -294,7 +294,7 @@ fn component(item: Raw<'_>, targets: &BTreeMap<String, CompositeCatalog>) -> Res
     if !target.builders.contains(&schema) {
         return Err(ComponentFault::NotAllowed { catalog, schema });
     }
-    let path = item.get("destination").map(|it| text(it, "path")).unwrap_or_default();
+    let path = item.get("destination").map(|it| it.get_str("path").into_owned()).unwrap_or_default();
     let (path, output) = (below("destination.path", &path)?, below("output", &field("output")?)?);
     if output.file_name().is_none() {
         return Err(ComponentFault::Output);
@@ -314,14 +314,6 @@ fn below(name: &'static str, path: &str) -> Result<PathBuf, ComponentFault> {
 /// Normalizes a path by removing redundant components.
 fn normal(path: &Path) -> PathBuf {
     path.components().filter(|step| *step != Step::CurDir).collect()
-}
-
-fn text(value: Raw<'_>, name: &str) -> String {
-    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
-}
-
-fn items<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
-    value.get(name).into_iter().flat_map(Raw::items)
 }
 
 #[cfg(test)]

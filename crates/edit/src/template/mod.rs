@@ -68,7 +68,7 @@ impl<'a> Template<'a> {
     /// Fails if it is not a string.
     pub fn schema(&self) -> Result<String, TemplateError> {
         check(Shape::Object(&[("schema", Shape::Str)]), self.raw())?;
-        Ok(self.raw().get("schema").and_then(Raw::as_str).unwrap_or_default().into_owned())
+        Ok(self.raw().get_str("schema").into_owned())
     }
 
     fn raw(&self) -> Raw<'_> {
@@ -186,7 +186,7 @@ fn check(shape: Shape, document: Raw<'_>) -> Result<(), TemplateError> {
 
 /// Converts the entries of a template to blobs, and reports all invalid ones.
 fn entries<'a>(document: Raw<'a>, fbc: &Fbc, limits: &Limits) -> Result<Vec<(Raw<'a>, Blob)>, TemplateError> {
-    blobs(document.get("entries").into_iter().flat_map(Raw::items), "entries", fbc, limits)
+    blobs(document.get_items("entries"), "entries", fbc, limits)
 }
 
 /// Converts the items of a list to blobs, and reports all invalid ones.
@@ -212,7 +212,7 @@ fn blobs<'a>(
 pub fn convert(kind: TemplateKind, documents: &[Text]) -> Text {
     let basic = kind == TemplateKind::Basic;
     let entry = |document: &Text| {
-        let field = |name| document.raw().get(name).and_then(Raw::as_str).unwrap_or_default();
+        let field = |name| document.raw().get_str(name);
         match basic && field("schema") == BUNDLE {
             true => JsonObject::new().string("schema", BUNDLE).string("image", &field("image")).end(),
             false => Text::canonical(document.raw(), JsonLayout::Compact),

@@ -174,7 +174,7 @@ impl Spec {
             (true, false) => vec![ChannelNaming::Major],
             (false, _) => vec![ChannelNaming::Minor],
         };
-        let preference = document.get("defaultChannelTypePreference").and_then(Raw::as_str).unwrap_or_default();
+        let preference = document.get_str("defaultChannelTypePreference");
         let preference = match &*preference {
             "" if streams.contains(&ChannelNaming::Minor) => ChannelNaming::Minor,
             "" | "major" => ChannelNaming::Major,
@@ -223,7 +223,7 @@ fn check_fields(value: Raw<'_>, shape: Shape, path: &str) -> Result<(), SemverEr
 fn images(document: Raw<'_>, archetype: &'static str) -> Result<Vec<String>, SemverError> {
     let bundles = document.get(archetype).and_then(|archetype| archetype.get("bundles"));
     let images = bundles.into_iter().flat_map(Raw::items).enumerate().map(|(index, bundle)| {
-        let image = bundle.get("image").and_then(Raw::as_str).unwrap_or_default();
+        let image = bundle.get_str("image");
         if image.is_empty() { Err(SemverError::NoImage { archetype, index }) } else { Ok(image.into_owned()) }
     });
     images.collect()
@@ -325,7 +325,7 @@ fn package_json(
     let csv = csv.and_then(|csv| Raw::parse(csv, limits.depth).ok());
     let spec = csv.and_then(|csv| csv.get("spec"));
     if let Some(icon) = spec.and_then(|spec| spec.get("icon")?.items().next()) {
-        let text = |name| icon.get(name).and_then(Raw::as_str).unwrap_or_default();
+        let text = |name| icon.get_str(name);
         let data = text("base64data");
         base64::check(&data).map_err(|at| SemverError::Icon { bundle: head.to_owned(), at })?;
         if !data.is_empty() {

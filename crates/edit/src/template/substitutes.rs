@@ -145,8 +145,8 @@ fn substitutions(document: Raw<'_>) -> Result<Vec<Substitution>, SubstitutesErro
     let mut substitutions = Vec::new();
     let mut bases = HashSet::new();
     let mut names = HashMap::new();
-    for item in document.get("substitutions").into_iter().flat_map(Raw::items) {
-        let text = |field| item.get(field).and_then(Raw::as_str).unwrap_or_default().into_owned();
+    for item in document.get_items("substitutions") {
+        let text = |field| item.get_str(field).into_owned();
         let (name, base) = (text("name"), text("base"));
         let reason = match (&*name, &*base) {
             ("", _) => Some(SubstitutionError::NoName),

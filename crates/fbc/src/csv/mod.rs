@@ -38,27 +38,23 @@ pub fn skip_range(csv: Raw<'_>) -> Option<String> {
 /// Returns the related images with their names; non-string values count as empty.
 pub fn related_images(csv: Raw<'_>) -> impl Iterator<Item = (String, String)> {
     let images = spec(csv, "relatedImages").into_iter().flat_map(Raw::items);
-    images.map(|image| (text(image, "image"), text(image, "name")))
+    images.map(|image| (image.get_str("image").into_owned(), image.get_str("name").into_owned()))
 }
 
 /// Returns the first icon: data and media type.
 pub fn icon(csv: Raw<'_>) -> Option<(String, String)> {
     let icon = spec(csv, "icon")?.items().next()?;
-    Some((text(icon, "base64data"), text(icon, "mediatype")))
+    Some((icon.get_str("base64data").into_owned(), icon.get_str("mediatype").into_owned()))
 }
 
 /// Returns group, version, kind and plural name of each owned CRD.
 pub fn owned_crds(csv: Raw<'_>) -> impl Iterator<Item = [String; 4]> {
     let owned = spec(csv, "customresourcedefinitions").and_then(|crds| crds.get("owned"));
     owned.into_iter().flat_map(Raw::items).map(|owned| {
-        let name = text(owned, "name");
+        let name = owned.get_str("name").into_owned();
         let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
-        [group.to_owned(), text(owned, "version"), text(owned, "kind"), plural.to_owned()]
+        [group.to_owned(), owned.get_str("version").into_owned(), owned.get_str("kind").into_owned(), plural.to_owned()]
     })
-}
-
-fn text(value: Raw<'_>, name: &str) -> String {
-    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn description(facts: &CsvInputs<'_>, metadata: &CsvFields<'_>, out: &mut Member
 fn icon(facts: &CsvInputs<'_>, out: &mut MemberWriter<'_>) {
     let icon = facts.package.and_then(|package| package.get("icon")).filter(|icon| icon.kind() == JsonKind::Object);
     let Some(icon) = icon else { return };
-    let field = |name| icon.get(name).and_then(Raw::as_str).unwrap_or_default();
+    let field = |name| icon.get_str(name);
     out.objects("icon", [icon], |_, out| {
         out.string("base64data", &field("base64data").replace(['\n', '\r'], ""));
         out.string("mediatype", &field("mediatype"));
@@ -112,12 +112,12 @@ fn icon(facts: &CsvInputs<'_>, out: &mut MemberWriter<'_>) {
 }
 
 fn related_images(bundle: Raw<'_>, out: &mut MemberWriter<'_>) {
-    let mut images = bundle.get("relatedImages").into_iter().flat_map(Raw::items).peekable();
+    let mut images = bundle.get_items("relatedImages").peekable();
     if images.peek().is_none() {
         return;
     }
     out.objects("relatedImages", images, |image, out| {
-        let field = |name| image.get(name).and_then(Raw::as_str).unwrap_or_default();
+        let field = |name| image.get_str(name);
         out.string("name", &field("name")).string("image", &field("image"));
     });
 }

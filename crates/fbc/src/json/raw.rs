@@ -231,6 +231,16 @@ impl<'a> Raw<'a> {
         found.map(|(_, value)| value)
     }
 
+    /// Returns the string member called `name`; empty if it is missing or not a string.
+    pub fn get_str(self, name: &str) -> Cow<'a, str> {
+        self.get(name).and_then(Raw::as_str).unwrap_or_default()
+    }
+
+    /// Iterates over the items of the list member called `name`; empty if it is missing or not a list.
+    pub fn get_items(self, name: &str) -> impl Iterator<Item = Raw<'a>> + use<'a> {
+        self.get(name).into_iter().flat_map(Raw::items)
+    }
+
     /// Returns the members with these names in one pass, with the same matching as [`Raw::get`].
     pub fn get_all<const N: usize>(self, names: [&str; N]) -> [Option<Raw<'a>>; N] {
         self.get_each::<N>(|i| names[i])

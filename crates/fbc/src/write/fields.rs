@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::PrintedProperty;
-use crate::decode::text;
 use crate::go_sort;
 use crate::json::{JsonKind, JsonLayout, Raw, write_as_written, write_canonical_nested, write_str};
 
@@ -139,7 +138,7 @@ impl ObjectWriter<'_> {
                 self.out.extend_from_slice(b"null");
             }
         }
-        self.string("mediatype", &text(icon, "mediatype"));
+        self.string("mediatype", &icon.get_str("mediatype"));
         self.rest(icon, &["base64data", "mediatype"]);
         self.close();
     }
@@ -151,7 +150,7 @@ impl ObjectWriter<'_> {
         }
         self.list("properties", items, |this, property| {
             this.open();
-            this.string("type", &text(property, "type"));
+            this.string("type", &property.get_str("type"));
             this.key("value");
             this.free_value(property.get("value"));
             this.rest(property, PROPERTY);
@@ -188,7 +187,7 @@ impl ObjectWriter<'_> {
 
     pub(super) fn related_images(&mut self, images: Option<Raw<'_>>) {
         let items = images.into_iter().flat_map(Raw::items);
-        let mut items: Vec<_> = items.map(|item| (text(item, "image"), text(item, "name"), item)).collect();
+        let mut items: Vec<_> = items.map(|item| (item.get_str("image"), item.get_str("name"), item)).collect();
         if items.is_empty() {
             return;
         }
@@ -206,13 +205,13 @@ impl ObjectWriter<'_> {
         let Some(entries) = self.list_or_null("entries", entries) else { return };
         self.list("entries", entries.items(), |this, entry| {
             this.open();
-            this.string("name", &text(entry, "name"));
-            this.string_if_any("replaces", &text(entry, "replaces"));
-            let skips: Vec<_> = entry.get("skips").into_iter().flat_map(Raw::items).collect();
+            this.string("name", &entry.get_str("name"));
+            this.string_if_any("replaces", &entry.get_str("replaces"));
+            let skips: Vec<_> = entry.get_items("skips").collect();
             if !skips.is_empty() {
                 this.list("skips", skips, |this, skip| write_str(this.out, &skip.as_str().unwrap_or_default()));
             }
-            this.string_if_any("skipRange", &text(entry, "skipRange"));
+            this.string_if_any("skipRange", &entry.get_str("skipRange"));
             this.rest(entry, &["name", "replaces", "skips", "skipRange"]);
             this.close();
         });
@@ -225,14 +224,14 @@ impl ObjectWriter<'_> {
             this.key("reference");
             this.open();
             let reference = entry.get("reference");
-            let field = |name| reference.map(|reference| text(reference, name)).unwrap_or_default();
+            let field = |name| reference.map(|reference| reference.get_str(name)).unwrap_or_default();
             this.string("schema", &field("schema"));
             this.string_if_any("name", &field("name"));
             if let Some(reference) = reference {
                 this.rest(reference, &["schema", "name"]);
             }
             this.close();
-            this.string("message", &text(entry, "message"));
+            this.string("message", &entry.get_str("message"));
             this.rest(entry, &["reference", "message"]);
             this.close();
         });

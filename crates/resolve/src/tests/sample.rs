@@ -116,10 +116,7 @@ fn bundle(name: &str, words: &[&str]) -> CandidateBundle {
     }
     let properties = format!("[{}]", properties.join(","));
     let list = Raw::parse(&properties, 100).expect(&properties);
-    let facts = BundleNeeds::of(
-        list.items()
-            .map(|property| (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))),
-    );
+    let facts = BundleNeeds::of(list.items().map(|property| (property.get_str("type"), property.get("value"))));
     CandidateBundle {
         package: package.to_owned(),
         name: name.to_owned(),

@@ -211,7 +211,7 @@ fn icon(icon: Option<Raw<'_>>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"null");
         return;
     };
-    let field = |name| icon.get(name).and_then(Raw::as_str).unwrap_or_default();
+    let field = |name| icon.get_str(name);
     object(out, |out| {
         out.string("base64data", &field("base64data").replace(['\n', '\r'], ""));
         out.string("mediatype", &field("mediatype"));

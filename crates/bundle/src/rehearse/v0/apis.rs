@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Renderer;
-use crate::rehearse::input::{list, text};
+use crate::pointer::{list, text};
 
 /// The suffix of the role's name, its verbs, and the cluster role that it aggregates to.
 const ROLES: [(&str, &[&str], &str); 3] = [

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Renderer, managed};
-use crate::rehearse::input::{list, text};
+use crate::pointer::{list, text};
 use crate::rehearse::v1::{self, CERTIFICATE_VOLUMES, apply_deployment_config};
 
 impl Renderer<'_> {

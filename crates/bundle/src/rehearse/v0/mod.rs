@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::rehearse::input::{RehearsalInput, text};
+use crate::pointer::text;
+use crate::rehearse::input::RehearsalInput;
 use crate::rehearse::modes::{self, InstallModeType};
 use crate::rehearse::served::{self, Availability};
 use crate::rehearse::{ClusterRefusal, Note, display_name, names, v1};

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::{Renderer, managed};
-use crate::rehearse::input::{RehearsalInput, list, text};
+use crate::pointer::{list, text};
+use crate::rehearse::input::RehearsalInput;
 use crate::rehearse::{ClusterRefusal, Note, display_name};
 
 const KINDS: [(&str, &str); 2] = [

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::part;
-use crate::rehearse::input::{RehearsalInput, text};
+use crate::pointer::text;
+use crate::rehearse::input::RehearsalInput;
 
 /// Phases with their kinds; unlisted kinds belong to the deploy phase.
 const PHASES: &[(&str, &[&str])] = &[

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Renderer;
+use crate::pointer::{list, text};
 use crate::rehearse::ClusterRefusal;
-use crate::rehearse::input::{list, text};
 use crate::rehearse::names;
 
 impl Renderer<'_> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::part;
-use crate::rehearse::input::{list, text};
+use crate::pointer::{list, text};
 
 /// Applies a configuration to a deployment; init containers stay unchanged.
 pub(crate) fn apply(deployment: &mut Value, config: &Value) {

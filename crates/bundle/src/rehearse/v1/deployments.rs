@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{CertificateProvider, Renderer, deployment_config, part};
-use crate::rehearse::input::{list, text};
+use crate::pointer::{list, text};
 use crate::rehearse::names;
 
 /// The name, path, certificate file and key file of each certificate volume.

@@ -6,7 +6,7 @@ use fbc::json::{JsonLayout, Text};
 use serde_json::Value;
 
 use super::part;
-use crate::rehearse::input::text;
+use crate::pointer::text;
 use crate::rehearse::{Note, display_name};
 
 /// The order of kinds in Helm; all others, including webhook configurations, come last by kind.

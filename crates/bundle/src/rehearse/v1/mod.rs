@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::rehearse::input::{RehearsalInput, text};
+use crate::pointer::text;
+use crate::rehearse::input::RehearsalInput;
 use crate::rehearse::served::{self, Availability};
 use crate::rehearse::{ClusterRefusal, Note, config, display_name, modes, names};
 
@@ -235,7 +236,7 @@ fn notes(objects: &[Value]) -> Vec<Note> {
         }
         if kind.ends_with("WebhookConfiguration") {
             let group = "admissionregistration.k8s.io";
-            for webhook in crate::rehearse::input::list(object, "/webhooks") {
+            for webhook in crate::pointer::list(object, "/webhooks") {
                 if webhook.pointer("/clientConfig/service/port") == Some(&json!(0)) {
                     let name = text(object, "/metadata/name");
                     let message = format!(

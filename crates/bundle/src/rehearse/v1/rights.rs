@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Renderer;
-use crate::rehearse::input::{list, text};
+use crate::pointer::{list, text};
 use crate::rehearse::names;
 
 const GROUP: &str = "rbac.authorization.k8s.io";

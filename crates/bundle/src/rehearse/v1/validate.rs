@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{CertificateProvider, V1Install, webhooks};
+use crate::pointer::{list, text};
 use crate::rehearse::ClusterRefusal;
-use crate::rehearse::input::{RehearsalInput, list, text};
+use crate::rehearse::input::RehearsalInput;
 use crate::rehearse::modes::{self, InstallModeType};
 use crate::rehearse::served;
 

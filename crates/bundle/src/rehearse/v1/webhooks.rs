@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::Renderer;
-use crate::rehearse::input::{list, text};
+use crate::pointer::{list, text};
 use crate::rehearse::names;
 
 impl Renderer<'_> {

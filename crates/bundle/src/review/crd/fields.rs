@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Severity;
+use crate::pointer::{list, text, texts};
 use serde_json::Value;
 
 use super::node::{REMOVED, SchemaChange};
 use super::{KIND, rules};
-use crate::review::{list, text, texts};
 
 /// The kind of change of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

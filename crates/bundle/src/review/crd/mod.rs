@@ -12,12 +12,12 @@ mod versions;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::pointer::{list, text, texts};
 use crate::{BundleObject, Finding, Findings, ParsedBundle, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::review::{list, text, texts};
 pub use fields::{CrdFieldChange, FieldChangeKind, fields};
 use versions::order;
 

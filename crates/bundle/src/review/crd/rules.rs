@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::Severity;
+use crate::pointer::{list, text, texts};
 use serde_json::{Map, Value};
 
 use super::node::SchemaChange;
-use crate::review::{list, text, texts};
 
 /// Keywords that have their own rules or contain nested schemas.
 const HANDLED: [&str; 17] = [
