@@ -77,7 +77,7 @@ fn valid_cache() -> &'static [u8] {
             limits: Limits::default(),
             on_invalid: OnInvalid::Fail,
             empty: Empty::Accepted,
-            summarize: None,
+            summarize: false,
         };
         let cache_dir = scratch.path().join("cache");
         prepare(&directory, Some(&cache_dir), Integrity::Rebuild).map_err(|_| ()).expect("a valid catalog");

@@ -1,9 +1,7 @@
 //! Catalogs to compare with on pages.
 
 use fbc::Limits;
-use serve::pages::PackageSummaries;
 use site::others::OtherCatalogs;
-use site::pages::changes::ComparedCatalog;
 use source::Images;
 
 use crate::choice::InvalidValue;
@@ -25,11 +23,6 @@ pub(crate) fn load(
         diff::load(reference, images, limits, printer).map(|(fbc, catalog)| (name.clone(), fbc, catalog))
     };
     Ok(OtherCatalogs::new(named.iter().map(load).collect::<Result<Vec<_>, Failure>>()?, limits)?)
-}
-
-/// Compares the served catalog with all others.
-pub(crate) fn compare(others: &OtherCatalogs, summaries: &PackageSummaries) -> Vec<ComparedCatalog> {
-    others.compare(&summaries.packages(), &|package| summaries.blobs(package))
 }
 
 /// Parses `NAME=SOURCE`.

@@ -11,7 +11,6 @@ mod cli;
 mod cluster_flags;
 mod commands;
 mod compared;
-mod console;
 mod database;
 mod dropped_fields;
 mod edits;

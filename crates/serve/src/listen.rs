@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
@@ -28,6 +29,29 @@ pub enum Address {
     Tcp(String, u16),
     /// A Unix domain socket.
     Unix(PathBuf),
+}
+
+/// Why a text is not an address.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("expected HOST:PORT or unix:PATH")]
+    Syntax,
+    #[error("invalid port {0:?}")]
+    Port(String),
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    /// Parses `HOST:PORT` or `unix:PATH`.
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Address::Unix(PathBuf::from(path)));
+        }
+        let (host, port) = text.rsplit_once(':').ok_or(AddressError::Syntax)?;
+        let port = port.parse().map_err(|_| AddressError::Port(port.to_owned()))?;
+        Ok(Address::Tcp(host.trim_matches(['[', ']']).to_owned(), port))
+    }
 }
 
 /// A bound socket.

@@ -6,9 +6,8 @@ use std::{fs, io};
 
 use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
-use fbc::json::Raw;
 use fbc::locate::Locator;
-use fbc::{Blob, BlobContent, Fbc, Limits, LoadOptions, Members, Problem, ProblemSeverity, ProblemStage, Spot};
+use fbc::{BlobContent, Fbc, Limits, LoadOptions, Members, Problem, ProblemSeverity, ProblemStage, Spot};
 
 use crate::cache::{ContentDigest, EncodeError};
 
@@ -23,8 +22,8 @@ pub struct ServedDirectory {
     pub on_invalid: OnInvalid,
     /// Which directories without a single blob are accepted. Usually they are the wrong directory.
     pub empty: Empty,
-    /// Extracts the page data of its packages, if pages are served.
-    pub summarize: Option<Summarize>,
+    /// Whether to extract the page data of its packages.
+    pub summarize: bool,
 }
 
 /// Which directories without a single blob are accepted as catalogs.
@@ -36,30 +35,6 @@ pub enum Empty {
     WithoutFiles,
     /// All.
     Accepted,
-}
-
-/// Starts to extract the page data of a package.
-pub type Summarize = for<'a> fn(&'a catalog::Package) -> Box<dyn SummaryEncoder<'a> + 'a>;
-
-/// Extracts the page data of a package during the pass over its bundles that encodes the answers.
-pub trait SummaryEncoder<'a> {
-    /// Adds a bundle: its text, and its CSV or the CSV metadata in the catalog. Bundles arrive in any order.
-    fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>);
-
-    /// Returns the page data. `blobs` are those of the package that are not bundles.
-    ///
-    /// # Errors
-    /// Fails when files of the catalog changed.
-    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<EncodedSummary>;
-}
-
-/// The page data of a package.
-#[derive(Debug, Clone, Default)]
-pub struct EncodedSummary {
-    /// Everything but its icon, in the encoding of the page renderer.
-    pub summary: Vec<u8>,
-    /// Its icon.
-    pub icon: Vec<u8>,
 }
 
 /// The policy for invalid catalogs.

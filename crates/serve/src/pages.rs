@@ -1,7 +1,11 @@
-//! The interface to the renderer of web pages: requests, replies and the catalog data that pages show.
+//! The interface to the renderer of web pages, and the catalog data that pages show.
 
 use std::io;
 use std::sync::Arc;
+
+use site::console::{ConsoleReply, ConsoleRequest, ConsoleStore};
+use site::others::OtherCatalogs;
+use site::pages::changes::ComparedCatalog;
 
 use crate::cache::Cache;
 use crate::cache::store::{self, PrepareError};
@@ -15,10 +19,10 @@ pub trait Pages: Send + Sync {
     /// Answers a request from one catalog, or while none is loaded; `None` if the path is unknown.
     fn answer(
         &self,
-        request: &PageRequest<'_>,
+        request: &ConsoleRequest<'_>,
         summaries: Option<&PackageSummaries>,
         state: &ServerState,
-    ) -> Option<PageReply>;
+    ) -> Option<ConsoleReply>;
 
     /// Returns the served revision for open pages, in one line of JSON; `None` while no catalog is loaded.
     fn event(&self, summaries: Option<&PackageSummaries>, state: &ServerState) -> Option<String>;
@@ -33,42 +37,6 @@ pub trait Pages: Send + Sync {
     fn tidy(&self) -> bool;
 }
 
-/// A request for a page.
-#[derive(Debug, Clone, Copy)]
-pub struct PageRequest<'a> {
-    /// The path, without the slash at its start.
-    pub path: &'a str,
-    /// The query, without the question mark.
-    pub query: &'a str,
-    /// Whether the client prefers HTML.
-    pub html: bool,
-}
-
-/// The kind of a reply, which decides its headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PageKind {
-    Page,
-    /// A static file whose name contains a hash of its bytes.
-    Asset,
-    /// An icon from the catalog; its name changes with its bytes.
-    Picture,
-    /// Data.
-    Data,
-}
-
-/// A reply.
-#[derive(Debug, Clone)]
-pub struct PageReply {
-    pub status: u16,
-    pub media_type: &'static str,
-    /// The kind of content.
-    pub kind: PageKind,
-    /// The target of a redirect.
-    pub location: Option<String>,
-    /// The content.
-    pub body: Vec<u8>,
-}
-
 /// The data of one catalog that pages are rendered from.
 #[derive(Clone)]
 pub struct PackageSummaries {
@@ -76,38 +44,24 @@ pub struct PackageSummaries {
     pub(crate) blobs: Blobs,
 }
 
-impl PackageSummaries {
-    /// Returns the digest of the catalog's content.
-    pub fn revision(&self) -> String {
+impl ConsoleStore for PackageSummaries {
+    fn revision(&self) -> String {
         self.cache.revision()
     }
 
-    /// Returns the names of its packages, in order.
-    pub fn packages(&self) -> Vec<String> {
+    fn packages(&self) -> Vec<String> {
         self.cache.package_names()
     }
 
-    /// Returns the page data of a package.
-    ///
-    /// # Errors
-    /// Fails when there is none, or it is damaged.
-    pub fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
+    fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
         self.cache.summary(package)
     }
 
-    /// Returns the icon of a package.
-    ///
-    /// # Errors
-    /// Fails when there is no such package, or the icon is damaged.
-    pub fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
+    fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
         self.cache.icon(package)
     }
 
-    /// Returns the JSON of a bundle's blob.
-    ///
-    /// # Errors
-    /// Fails with the reason why it cannot be read, or not yet.
-    pub fn bundle(&self, package: &str, bundle: &str) -> io::Result<String> {
+    fn bundle(&self, package: &str, bundle: &str) -> io::Result<String> {
         let content = match &self.blobs {
             Blobs::Ready(content) => content,
             Blobs::Loading => return Err(io::Error::other("the blobs of the catalog are still being loaded")),
@@ -150,5 +104,10 @@ impl PackageSummaries {
         let pick = content.of_package(package);
         let length = usize::try_from(content.length_of(pick)).map_err(io::Error::other)?;
         ContentReader::new(Arc::clone(content), ContentSelection::Lines(pick, 0)).read(length)
+    }
+
+    /// Compares the catalog with all others.
+    pub fn compare(&self, others: &OtherCatalogs) -> Vec<ComparedCatalog> {
+        others.compare(&self.packages(), &|package| self.blobs(package))
     }
 }

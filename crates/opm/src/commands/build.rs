@@ -17,7 +17,7 @@ use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
 use crate::progress::{Progress, Unit};
-use crate::{console, limits, personality};
+use crate::{limits, personality};
 use arguments::{binary, label, platform};
 pub(crate) use arguments::{output, reference};
 use fbc::scratch::TempFolder;
@@ -221,7 +221,7 @@ fn catalog(root: &Path, allow_empty: bool) -> Result<ServedDirectory, Failure> {
         limits: limits::from_env()?,
         on_invalid: OnInvalid::Fail,
         empty: if allow_empty { Empty::Accepted } else { Empty::Rejected },
-        summarize: Some(console::summarize),
+        summarize: true,
     })
 }
 

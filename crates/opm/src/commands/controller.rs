@@ -13,7 +13,7 @@ use serve::monitor::{self, Monitored};
 use serve::probe::Probe;
 
 use super::catalog::{generation, yaml};
-use super::serve::{duration, http_address};
+use super::serve::duration;
 use crate::choice::InvalidValue;
 use crate::cluster_flags::{ClusterFlags, failure};
 use crate::exit::{CommandResult, Failure};
@@ -64,7 +64,7 @@ struct RunArgs {
     #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: OlmGeneration,
     /// Serve /healthz, /readyz and /metrics over HTTP on HOST:PORT
-    #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
+    #[arg(long, value_name = "ADDRESS")]
     http: Option<Address>,
     /// Enable debug logging
     #[arg(long)]

@@ -1,7 +1,5 @@
 //! `opm serve`: serves the registry API from a catalog.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +7,26 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use image::Location;
 use serve::cache::store::{Integrity, PrepareError};
-use serve::listen::Address;
+use serve::console::ServedConsole;
+use serve::http::{directory_name, image_name};
+use serve::listen::{Address, AddressError};
 use serve::load::{Empty, LoadError, OnInvalid, ServedDirectory};
 use serve::pages::Pages;
 use serve::run::{CatalogOrigin, RunError, ServePlan};
 use serve::server::ServerLimits;
+use serve::termination::TerminationLog;
 use serve::tls::{POLL_INTERVAL, TlsFiles};
 use signal_hook::consts::SIGHUP;
 use source::Followed;
 
 use crate::choice::{InvalidValue, choice};
 use crate::compared;
-use crate::console::{self, ServedConsole};
 use crate::exit::{CommandResult, Failure};
 use crate::followed::FollowedImage;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{interrupt, limits, log, report, tree};
-
-/// Kubernetes keeps this many bytes of a termination log; longer messages are truncated.
-const TERMINATION_LOG_SIZE: usize = 4096;
 
 /// Serve a catalog over gRPC
 #[derive(clap::Args)]
@@ -126,7 +123,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     drain_timeout: Duration,
     /// Also serve the catalog over HTTP on this address: HOST:PORT or unix:PATH
-    #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
+    #[arg(long, value_name = "ADDRESS")]
     http: Option<Address>,
     /// Name of the catalog in HTTP paths; defaults to the name of the directory or image
     #[arg(long, value_name = "NAME", value_parser = catalog_name, requires = "http")]
@@ -161,12 +158,11 @@ const HTTP_CONNECTIONS: usize = 1024;
 
 pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     log::start(args.debug);
-    let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
-    let termination_log = wanted.and_then(TerminationLog::open);
+    let termination_log = TerminationLog::open(&args.termination_log);
     let outcome = plan(args, tls, printer)
         .and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
-    if let (Some(text), Some(log)) = (outcome.as_ref().err().and_then(Failure::text), termination_log) {
-        log.write(&text);
+    if let Some(text) = outcome.as_ref().err().and_then(Failure::text) {
+        termination_log.write(&text);
     }
     outcome
 }
@@ -226,11 +222,11 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<ServePlan
         }
     };
     // A cache that is built ahead may be served with pages later.
-    let summarize = (!args.no_console && (args.cache_only || args.http.is_some())).then_some(console::summarize as _);
+    let summarize = !args.no_console && (args.cache_only || args.http.is_some());
     let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
     let debug = match args.pprof_addr.as_str() {
         "" => None,
-        address => Some((http_address(address).map_err(Failure::message)?, command_line())),
+        address => Some((address.parse().map_err(|error: AddressError| Failure::message(error))?, command_line())),
     };
     Ok(ServePlan {
         directory: ServedDirectory {
@@ -295,45 +291,10 @@ pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     Failure::message(text)
 }
 
-/// The file from which Kubernetes reads why a container failed.
-pub(crate) struct TerminationLog(std::fs::File);
-
-impl TerminationLog {
-    pub(crate) fn open(path: &Path) -> Option<TerminationLog> {
-        match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
-            Ok(file) => Some(TerminationLog(file)),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "unable to set termination log path");
-                None
-            }
-        }
-    }
-
-    pub(crate) fn write(mut self, text: &str) {
-        let line: String = text.replace('\n', " ");
-        let mut end = line.len().min(TERMINATION_LOG_SIZE);
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
-        let _ = self.0.set_len(0);
-        let _ = self.0.write_all(&line.as_bytes()[..end]);
-    }
-}
-
 /// Parses a duration in Go notation: `10s`, `500ms`, `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, InvalidValue> {
     Ok(fbc::spelling::duration::parse(text)
         .ok_or_else(|| format!("invalid duration {text:?}; write it like 500ms, 10s or 1m30s"))?)
-}
-
-/// Parses the HTTP address to listen on.
-pub(crate) fn http_address(text: &str) -> Result<Address, InvalidValue> {
-    if let Some(path) = text.strip_prefix("unix:") {
-        return Ok(Address::Unix(PathBuf::from(path)));
-    }
-    let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT or unix:PATH")?;
-    let port = port.parse().map_err(|_| format!("invalid port {port:?}"))?;
-    Ok(Address::Tcp(host.trim_matches(['[', ']']).to_owned(), port))
 }
 
 pub(crate) fn catalog_name(text: &str) -> Result<String, InvalidValue> {
@@ -341,20 +302,6 @@ pub(crate) fn catalog_name(text: &str) -> Result<String, InvalidValue> {
         true => Ok(text.to_owned()),
         false => Err("expected lower case letters, digits, '-' and '.'".into()),
     }
-}
-
-/// Returns the name of a directory, or "catalog" if the name is not valid for a catalog.
-pub(crate) fn directory_name(path: &Path) -> String {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if serve::http::is_subdomain(&name) { name } else { "catalog".to_owned() }
-}
-
-/// Returns the last element of an image's repository, or "catalog" if it is not valid for a catalog.
-pub(crate) fn image_name(reference: &str) -> String {
-    let last = reference.split('@').next().and_then(|named| named.rsplit('/').next()).unwrap_or_default();
-    let name = last.split(':').next().unwrap_or_default();
-    if serve::http::is_subdomain(name) { name.to_owned() } else { "catalog".to_owned() }
 }
 
 fn on_invalid() -> impl TypedValueParser<Value = OnInvalid> {

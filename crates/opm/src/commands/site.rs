@@ -8,16 +8,16 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use serde_json::json;
+use serve::http::{directory_name, image_name};
 use serve::load::{Empty, OnInvalid, ServedDirectory};
 use serve::pages::PackageSummaries;
-use site::console::Console;
+use site::console::{Console, ConsoleStore};
 use site::export::{Export, ExportedVersions, Sink};
 use source::{SITE_MARK, SiteFolder, SiteFolderError};
 
-use super::serve::{catalog_name, directory_name, failure, image_name};
+use super::serve::{catalog_name, failure};
 use crate::choice::InvalidValue;
 use crate::compared;
-use crate::console::{self, ServedStore};
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
@@ -107,8 +107,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
     let default_name = || if image.is_empty() { directory_name(path) } else { image_name(image) };
     let name = args.name.clone().unwrap_or_else(default_name);
     let empty = if args.allow_empty { Empty::Accepted } else { Empty::Rejected };
-    let (on_invalid, summarize) = (OnInvalid::Fail, Some(console::summarize as _));
-    let directory = ServedDirectory { root, limits, on_invalid, empty, summarize };
+    let directory = ServedDirectory { root, limits, on_invalid: OnInvalid::Fail, empty, summarize: true };
     // Messages name what the user named.
     let (summaries, _) = PackageSummaries::of(&directory)
         .map_err(|error| failure(error.into(), printer).with_name(opened.path(), &args.source))?;
@@ -117,17 +116,16 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
         error => Failure::fault(error),
     })?;
     let console = Console::new(&name, image, false);
-    let served = ServedStore(&summaries);
     let images_of_bundles = args.with_bundles.then_some(&images);
     let store = WithManifests {
-        catalog: &served,
+        catalog: &summaries,
         images: images_of_bundles,
         limits: &directory.limits,
         unread: Mutex::default(),
     };
     let before = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
     let others = compared::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?;
-    let compared = compared::compare(&others, &summaries);
+    let compared = summaries.compare(&others);
     let export = Export::new(&console, &store, args.versions, &[], &compared)?;
     let (pages, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
     let progress = Progress::of("writing", || "pages".to_owned());

@@ -129,7 +129,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
         limits: Limits::default(),
         on_invalid: OnInvalid::Fail,
         empty: Empty::Accepted,
-        summarize: None,
+        summarize: false,
     };
     let cache = prepare(&directory, None, Integrity::Rebuild).unwrap().cache;
     (Arc::new(DatabaseIndex::new(Database::copy(&file).unwrap()).unwrap()), cache)

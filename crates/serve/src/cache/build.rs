@@ -16,7 +16,7 @@ use super::format::{
 };
 use super::package::{self, Encoded, PackageData};
 use super::sources::Stamp;
-use crate::load::{CheckedCatalog, LoadError, Summarize};
+use crate::load::{CheckedCatalog, LoadError};
 
 /// The input of a cache build.
 pub(super) struct Input<'a> {
@@ -26,7 +26,7 @@ pub(super) struct Input<'a> {
     pub(super) digests: &'a [ContentDigest],
     pub(super) sources: ContentDigest,
     /// Extracts page data, if pages are served.
-    pub(super) summarize: Option<Summarize>,
+    pub(super) summarize: bool,
     /// A previous cache whose unchanged packages are reused.
     pub(super) old: Option<&'a Cache>,
 }
@@ -130,8 +130,8 @@ fn encode_packages<W: Write + Send>(
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, packages.get(n)?)))
         {
             let digest = input.content.packages.get(package.name());
-            let summarized = input.summarize.is_some();
-            let old = input.old.zip(digest).and_then(|(old, digest)| package::reuse(old, package, digest, summarized));
+            let old =
+                input.old.zip(digest).and_then(|(old, digest)| package::reuse(old, package, digest, input.summarize));
             if old.is_some() {
                 reused.fetch_add(1, Ordering::Relaxed);
             }

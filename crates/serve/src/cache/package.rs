@@ -13,7 +13,8 @@ use super::Cache;
 use super::bundle::{self, BundleFault, Parts};
 use super::data::ExtentReader;
 use super::format::{self, ContentDigest, Extent, NONE, checksum};
-use crate::load::{CheckedCatalog, EncodedSummary, Summarize};
+use crate::load::CheckedCatalog;
+use site::summarize::{Summarized, Summarizer};
 
 /// The compression level of bodies: the lowest, since the base does most of the work.
 pub(super) const LEVEL: i32 = 1;
@@ -76,7 +77,7 @@ pub(super) fn others(fbc: &Fbc) -> Others<'_> {
 pub(super) struct Encoder<'a> {
     content: &'a CheckedCatalog,
     limits: &'a Limits,
-    summarize: Option<Summarize>,
+    summarize: bool,
     /// Blobs other than bundles, by package.
     others: &'a Others<'a>,
     compressor: CCtx<'static>,
@@ -112,7 +113,7 @@ impl<'a> Encoder<'a> {
     pub(super) fn new(
         content: &'a CheckedCatalog,
         limits: &'a Limits,
-        summarize: Option<Summarize>,
+        summarize: bool,
         others: &'a Others<'a>,
     ) -> Encoder<'a> {
         let (text, package_text) = Default::default();
@@ -126,7 +127,7 @@ impl<'a> Encoder<'a> {
     pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, PackageData), EncodeError> {
         let fbc = &self.content.fbc;
         let others = self.others.get(package.name()).map(Vec::as_slice).unwrap_or_default();
-        let mut summarizer = self.summarize.map(|summarize| summarize(package));
+        let mut summarizer = self.summarize.then(|| Summarizer::new(package));
         let package_text = match others.iter().find(|blob| &*blob.schema == fbc::blob::PACKAGE) {
             Some(blob) => Some(fbc.text(blob, &mut self.package_text)?),
             None => None,
@@ -166,7 +167,7 @@ impl<'a> Encoder<'a> {
         }
         let bundles = bundles.into_iter().flatten().collect();
         let (summary, summary_length, icon) = match summarizer {
-            Some(summarizer) => summary(&summarizer.finish(fbc, others)?, &mut data)?,
+            Some(summarizer) => summary(&summarizer.finish(fbc, others.iter().copied())?, &mut data)?,
             None => Default::default(),
         };
         Ok((Encoded { bundles, summary, summary_length, icon }, data))
@@ -174,9 +175,10 @@ impl<'a> Encoder<'a> {
 }
 
 /// Adds the page data of a package.
-fn summary(made: &EncodedSummary, data: &mut PackageData) -> Result<(Extent, u32, Extent), EncodeError> {
-    let packed = zstd::bulk::compress(&made.summary, SUMMARY_LEVEL)?;
-    let length = u32::try_from(made.summary.len()).map_err(|_| EncodeError::PackageTooLarge)?;
+fn summary(made: &Summarized, data: &mut PackageData) -> Result<(Extent, u32, Extent), EncodeError> {
+    let summary = made.package.write();
+    let packed = zstd::bulk::compress(&summary, SUMMARY_LEVEL)?;
+    let length = u32::try_from(summary.len()).map_err(|_| EncodeError::PackageTooLarge)?;
     Ok((put(&mut data.summaries, &packed)?, length, put(&mut data.summaries, &made.icon)?))
 }
 

@@ -115,8 +115,13 @@ mod tests {
              "properties": [{"type": "olm.package", "value": {"packageName": "lamp", "version": "1.0.0"}}]}"#;
         std::fs::write(catalog.join("lamp.json"), blobs).unwrap();
         let (limits, on_invalid) = (Default::default(), crate::load::OnInvalid::Fail);
-        let directory =
-            ServedDirectory { root: catalog, limits, on_invalid, empty: crate::load::Empty::Accepted, summarize: None };
+        let directory = ServedDirectory {
+            root: catalog,
+            limits,
+            on_invalid,
+            empty: crate::load::Empty::Accepted,
+            summarize: false,
+        };
         let built = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();
         assert!(built.built);
         let started = prepare(&directory, Some(&cache), Integrity::Rebuild).unwrap();

@@ -161,7 +161,7 @@ fn use_or_rebuild(
     cache: Cache,
     mut reading: Reading,
 ) -> Result<Prepared, PrepareError> {
-    let bare = directory.summarize.is_some() && !cache.has_summaries();
+    let bare = directory.summarize && !cache.has_summaries();
     if bare && integrity == Integrity::Implied {
         tracing::warn!("the cache has no data for web pages, building one with them");
         return build(directory, reading, None, Some(&cache), Stamps::Stored);

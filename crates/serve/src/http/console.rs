@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode};
+use site::console::{ConsoleReply, ConsoleRequest, ConsoleStore, ReplyKind};
 use tokio::sync::Semaphore;
 
 use super::body::{Coding, ReplyBody};
@@ -16,7 +17,7 @@ use crate::cache::ContentDigest;
 use crate::caught::blocking;
 use crate::live::LiveCatalog;
 use crate::memory;
-use crate::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
+use crate::pages::{PackageSummaries, Pages};
 
 /// Shorter bodies are not worth compressing.
 const COMPRESS_FROM: usize = 1024;
@@ -169,13 +170,13 @@ impl Job {
         if !self.console.is_allowed_host(&self.headers) {
             return guarded(
                 super::text(StatusCode::MISDIRECTED_REQUEST, "421 this server is not called by that name\n"),
-                PageKind::Data,
+                ReplyKind::Data,
             );
         }
         if self.path == "-/events" {
             return match events::open(&self.console.streams, &self.live) {
-                Some(body) => guarded(events::reply(body), PageKind::Data),
-                None => guarded(super::retry_later("503 too many streams\n"), PageKind::Data),
+                Some(body) => guarded(events::reply(body), ReplyKind::Data),
+                None => guarded(super::retry_later("503 too many streams\n"), ReplyKind::Data),
             };
         }
         let tag = self.tag();
@@ -183,7 +184,7 @@ impl Job {
         {
             let mut response = Reply::new(ReplyBody::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
-            return tagged(guarded(response, PageKind::Page), &tag);
+            return tagged(guarded(response, ReplyKind::Page), &tag);
         }
         let coding = reply::coding(&self.headers, COMPRESS_FROM as u64);
         let key = format!("{tag} {coding:?}");
@@ -193,7 +194,7 @@ impl Job {
                 return self.whole(
                     StatusCode::OK,
                     "text/html; charset=utf-8",
-                    PageKind::Page,
+                    ReplyKind::Page,
                     bytes.clone(),
                     coding,
                     &tag,
@@ -202,9 +203,9 @@ impl Job {
         }
         let Ok(_permit) = self.pool.acquire().await else { return super::not_found() };
         let rendered = self.make(coding).await;
-        let Some((page, bytes, coding)) = rendered else { return guarded(super::not_found(), PageKind::Data) };
+        let Some((page, bytes, coding)) = rendered else { return guarded(super::not_found(), ReplyKind::Data) };
         if let Some(location) = &page.location {
-            let mut response = guarded(super::text(StatusCode::FOUND, ""), PageKind::Page);
+            let mut response = guarded(super::text(StatusCode::FOUND, ""), ReplyKind::Page);
             if let Ok(location) = HeaderValue::try_from(location) {
                 response.headers_mut().insert(header::LOCATION, location);
             }
@@ -222,13 +223,13 @@ impl Job {
     }
 
     /// Renders the page and compresses it.
-    async fn make(&self, coding: Coding) -> Option<(PageReply, Bytes, Coding)> {
+    async fn make(&self, coding: Coding) -> Option<(ConsoleReply, Bytes, Coding)> {
         let (console, live) = (Arc::clone(&self.console), Arc::clone(&self.live));
         console.rendered.fetch_add(1, Relaxed);
         let (path, query) = (self.path.clone(), self.query.clone());
         let html = prefers_html(&self.headers);
         let rendered = blocking(move || {
-            let request = PageRequest { path: &path, query: &query, html };
+            let request = ConsoleRequest { path: &path, query: &query, html };
             let mut page = console.pages.answer(&request, live.summaries().as_ref(), &live.state())?;
             let body = std::mem::take(&mut page.body);
             let worth = body.len() >= COMPRESS_FROM
@@ -260,7 +261,7 @@ impl Job {
         &self,
         status: StatusCode,
         media: &'static str,
-        kind: PageKind,
+        kind: ReplyKind,
         bytes: Bytes,
         coding: Coding,
         tag: &str,
@@ -294,9 +295,9 @@ fn tagged(mut response: Reply, tag: &str) -> Reply {
 }
 
 /// Adds the headers that keep foreign content from running.
-fn guarded(mut response: Reply, kind: PageKind) -> Reply {
-    let policy = if kind == PageKind::Picture { PICTURE_POLICY } else { PAGE_POLICY };
-    let fixed = kind == PageKind::Asset || kind == PageKind::Picture;
+fn guarded(mut response: Reply, kind: ReplyKind) -> Reply {
+    let policy = if kind == ReplyKind::Icon { PICTURE_POLICY } else { PAGE_POLICY };
+    let fixed = kind == ReplyKind::Asset || kind == ReplyKind::Icon;
     let caching = if fixed { "public, max-age=31536000, immutable" } else { "no-cache" };
     let headers = response.headers_mut();
     for (name, value) in [

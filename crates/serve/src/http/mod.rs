@@ -12,6 +12,7 @@ mod reply;
 mod spool;
 mod wire;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use fbc::spelling::percent;
@@ -320,6 +321,20 @@ fn cleaned(path: &str) -> Option<String> {
     }
     let slash = if parts.last().is_some_and(|part| part.is_empty()) && !clean.is_empty() { "/" } else { "" };
     Some(format!("/{}{slash}", clean.join("/")))
+}
+
+/// Returns the name of a directory, or "catalog" if the name is not valid for a catalog.
+pub fn directory_name(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if is_subdomain(&name) { name } else { "catalog".to_owned() }
+}
+
+/// Returns the last element of an image's repository, or "catalog" if it is not valid for a catalog.
+pub fn image_name(reference: &str) -> String {
+    let last = reference.split('@').next().and_then(|named| named.rsplit('/').next()).unwrap_or_default();
+    let name = last.split(':').next().unwrap_or_default();
+    if is_subdomain(name) { name.to_owned() } else { "catalog".to_owned() }
 }
 
 /// Returns whether a text is a valid catalog name.

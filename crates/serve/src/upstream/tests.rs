@@ -13,7 +13,7 @@ fn built(root: &Path) -> Result<BTreeMap<String, String>, UpstreamError> {
         limits: fbc::Limits::default(),
         on_invalid: OnInvalid::Fail,
         empty: Empty::Accepted,
-        summarize: None,
+        summarize: false,
     };
     let scratch = tempfile::tempdir().unwrap();
     let ours = build_portable(&directory, &scratch.path().join("ours")).unwrap();

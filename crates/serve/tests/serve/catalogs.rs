@@ -48,7 +48,7 @@ pub(crate) fn directory(root: &Path) -> ServedDirectory {
         limits: fbc::Limits::default(),
         on_invalid: OnInvalid::Fail,
         empty: Empty::Accepted,
-        summarize: None,
+        summarize: false,
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use catalog::query::{ApiType, CatalogCounts, Query, QueryAnswer, QueryError, Rows};
 use serve::listen::Address;
 use serve::live::ServerState;
-use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
+use serve::pages::{PackageSummaries, Pages};
 use serve::run::run_query;
 use serve::server::Services;
+use site::console::{ConsoleReply, ConsoleRequest, ReplyKind};
 use tokio::sync::oneshot;
 use tonic::Code;
 use tonic::transport::Endpoint;
@@ -116,10 +117,15 @@ async fn a_call_that_panics_fails_alone() {
 struct FaultyPages;
 
 impl Pages for FaultyPages {
-    fn answer(&self, request: &PageRequest<'_>, _: Option<&PackageSummaries>, _: &ServerState) -> Option<PageReply> {
+    fn answer(
+        &self,
+        request: &ConsoleRequest<'_>,
+        _: Option<&PackageSummaries>,
+        _: &ServerState,
+    ) -> Option<ConsoleReply> {
         assert!(!request.path.contains("panic"), "requested by the test");
         let body = format!("page {}", request.path).into_bytes();
-        Some(PageReply { status: 200, media_type: "text/plain", kind: PageKind::Page, location: None, body })
+        Some(ConsoleReply { status: 200, media_type: "text/plain", kind: ReplyKind::Page, location: None, body })
     }
 
     fn event(&self, _: Option<&PackageSummaries>, _: &ServerState) -> Option<String> {

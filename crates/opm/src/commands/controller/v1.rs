@@ -13,7 +13,6 @@ use serve::tls::{POLL_INTERVAL, TlsFiles};
 
 use super::{PodFlags, RunArgs};
 use crate::commands::catalog::refuse_namespace;
-use crate::commands::serve::http_address;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
@@ -28,7 +27,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 #[command(next_help_heading = "OLM v1")]
 pub(super) struct CatalogFlags {
     /// Address to serve catalogs on: HOST:PORT
-    #[arg(long, value_name = "ADDRESS", default_value = ":8443", value_parser = http_address)]
+    #[arg(long, value_name = "ADDRESS", default_value = ":8443")]
     catalogs_address: Address,
     /// Host and port at which clients reach the catalogs; defaults to opm-controller.NAMESPACE.svc in the namespace of
     /// the lease

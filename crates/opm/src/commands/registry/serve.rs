@@ -8,9 +8,9 @@ use catalog::query::Query;
 use legacy::DatabaseIndex;
 use serve::listen::Address;
 use serve::server::Services;
+use serve::termination::TerminationLog;
 
 use crate::choice::InvalidValue;
-use crate::commands::serve::TerminationLog;
 use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
@@ -79,8 +79,7 @@ pub(crate) fn run_prepared(
     prepare: impl FnOnce() -> Result<Option<Arc<dyn Query>>, Failure>,
 ) -> CommandResult {
     log::start(args.debug);
-    let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
-    let termination_log = wanted.and_then(TerminationLog::open);
+    let termination_log = TerminationLog::open(&args.termination_log);
     let outcome = prepare().and_then(|instead| {
         let catalog = match instead {
             Some(catalog) => catalog,
@@ -89,8 +88,8 @@ pub(crate) fn run_prepared(
         let Timeout(timeout) = args.timeout_seconds;
         serve_query(catalog, args.port, timeout)
     });
-    if let (Some(text), Some(log)) = (outcome.as_ref().err().and_then(Failure::text), termination_log) {
-        log.write(&text);
+    if let Some(text) = outcome.as_ref().err().and_then(Failure::text) {
+        termination_log.write(&text);
     }
     outcome
 }

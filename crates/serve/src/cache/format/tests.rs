@@ -84,7 +84,7 @@ fn the_format_changes_only_with_its_version() {
         limits: fbc::Limits::default(),
         on_invalid,
         empty: crate::load::Empty::Accepted,
-        summarize: None,
+        summarize: false,
     };
     super::super::store::build_portable(&directory, &cache).unwrap();
     let written = std::fs::read(super::super::store::file_in(&cache)).unwrap();

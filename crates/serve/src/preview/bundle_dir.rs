@@ -7,13 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use bundle::{BundleCheck, BundleDirectory, Finding, Severity};
 use fbc::Limits;
+use fbc::scratch::TempFolder;
 use serde_json::{Value, json};
-use serve::cache::store::Fingerprint;
-use serve::run::{CatalogOrigin, OriginError, PollOutcome};
 use site::pages::problems::ProblemRow;
 
-use crate::limits;
-use fbc::scratch::TempFolder;
+use crate::cache::store::Fingerprint;
+use crate::run::{CatalogOrigin, OriginError, PollOutcome};
 
 /// The placeholder image: a bundle directory has none yet.
 const IMAGE: &str = "localhost/preview:latest";
@@ -83,10 +82,9 @@ impl CatalogOrigin for BundleDir {
 }
 
 /// Returns the findings of `opm bundle validate`.
-pub(super) fn problems(directory: &Path) -> Vec<ProblemRow> {
-    let Ok(limits) = limits::from_env() else { return Vec::new() };
-    let bundle = BundleDirectory::read(directory.to_path_buf(), Some(directory.display().to_string()), &limits);
-    let mut findings = match bundle::check(bundle, &BundleCheck::plain(&limits, fbc::spelling::calendar::today()), None)
+pub(super) fn problems(directory: &Path, limits: &Limits) -> Vec<ProblemRow> {
+    let bundle = BundleDirectory::read(directory.to_path_buf(), Some(directory.display().to_string()), limits);
+    let mut findings = match bundle::check(bundle, &BundleCheck::plain(limits, fbc::spelling::calendar::today()), None)
     {
         Ok(checked) => checked.findings,
         Err(error) => vec![Finding::new("bundle-format", Severity::Error, error.to_string())],
@@ -107,7 +105,7 @@ mod tests {
              spec: {version: 1.0.0, installModes: [{type: AllNamespaces, supported: true}]}\n",
         );
         let shown = || -> Vec<String> {
-            let problems = problems(directory.path()).into_iter();
+            let problems = problems(directory.path(), &Limits::default()).into_iter();
             problems.map(|problem| format!("{} {} {}", problem.warning, problem.rule, problem.place)).collect()
         };
         let minimum = "true csv-min-kube-version manifests/csv.yaml:4:7".to_owned();

@@ -1,58 +1,34 @@
-//! The web console of a server: connects the pages of `site` to the catalogs of `serve`.
+//! The web console of a server: the pages of `site` for the served catalog.
 
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fbc::json::Raw;
 use fbc::spelling::calendar;
-use fbc::{Blob, Fbc};
-use serve::live::ServerState;
-use serve::load::{EncodedSummary, SummaryEncoder};
-use serve::pages::{PackageSummaries, PageKind, PageReply, PageRequest, Pages};
-use site::console::{self, Console, ConsoleStore};
+use site::console::{Console, ConsoleReply, ConsoleRequest, ConsoleStore, ServerStatus};
 use site::frame::Notice;
 use site::others::OtherCatalogs;
 use site::pages::changes::ComparedCatalog;
 use site::pages::problems::{ProblemRow, UnservedPackage};
 
-use crate::compared;
-
-/// Starts to collect the data of a package for its pages.
-pub(crate) fn summarize(package: &catalog::Package) -> Box<dyn SummaryEncoder<'_> + '_> {
-    Box::new(SiteSummarizer(site::summarize::Summarizer::new(package)))
-}
-
-/// Adapts the summarizer of `site` to the interface of `serve`.
-struct SiteSummarizer<'a>(site::summarize::Summarizer<'a>);
-
-impl<'a> SummaryEncoder<'a> for SiteSummarizer<'a> {
-    fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>) {
-        self.0.bundle(name, bundle, text, csv);
-    }
-
-    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<EncodedSummary> {
-        let made = self.0.finish(fbc, blobs.iter().copied())?;
-        Ok(EncodedSummary { summary: made.package.write(), icon: made.icon })
-    }
-}
+use crate::live::ServerState;
+use crate::pages::{PackageSummaries, Pages};
 
 /// The pages of the catalog being served.
-pub(crate) struct ServedConsole {
+pub struct ServedConsole {
     console: Console,
     /// The catalogs to compare with.
     others: Option<OtherCatalogs>,
     /// The last comparison, with its revision.
     compared: Mutex<Option<(String, Arc<Vec<ComparedCatalog>>)>>,
     /// The problems of a previewed catalog; `None` for a server.
-    pub(crate) found: Mutex<Option<Vec<ProblemRow>>>,
+    found: Mutex<Option<Vec<ProblemRow>>>,
     /// The number of changes so far.
     changes: AtomicU64,
 }
 
 impl ServedConsole {
     /// Creates the pages of a catalog; `image` is its image, or empty for a directory.
-    pub(crate) fn new(name: &str, image: &str, preview: bool) -> ServedConsole {
+    pub fn new(name: &str, image: &str, preview: bool) -> ServedConsole {
         ServedConsole {
             console: Console::new(name, image, preview),
             others: None,
@@ -63,7 +39,7 @@ impl ServedConsole {
     }
 
     /// Enables the pages about changes: since the start, if the server watches the catalog, and against other catalogs.
-    pub(crate) fn with_changes(mut self, watching: bool, others: OtherCatalogs) -> ServedConsole {
+    pub fn with_changes(mut self, watching: bool, others: OtherCatalogs) -> ServedConsole {
         self.console.changes = watching || !others.is_empty();
         self.others = Some(others).filter(|others| !others.is_empty());
         self
@@ -77,7 +53,7 @@ impl ServedConsole {
         if let Some((_, compared)) = kept.as_ref().filter(|(of, _)| *of == revision) {
             return Some(Arc::clone(compared));
         }
-        let compared = Arc::new(compared::compare(others, summaries));
+        let compared = Arc::new(summaries.compare(others));
         // Do not cache failures: they can be transient.
         if compared.iter().all(|one| one.outcome.is_ok()) {
             *kept = Some((revision, Arc::clone(&compared)));
@@ -85,12 +61,18 @@ impl ServedConsole {
         Some(compared)
     }
 
+    /// Updates the problems page and reloads open pages.
+    pub(crate) fn set_found(&self, found: Vec<ProblemRow>) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        self.changed();
+    }
+
     /// Records a change of the page content.
-    pub(crate) fn changed(&self) {
+    fn changed(&self) {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    fn state(&self, state: &ServerState) -> console::ServerStatus {
+    fn state(&self, state: &ServerState) -> ServerStatus {
         let mut notices = Vec::new();
         let mut note = |bad: bool, text: String| notices.push(Notice { bad, text });
         if state.draining {
@@ -112,7 +94,7 @@ impl ServedConsole {
         }
         let left_out = state.quarantined.iter();
         let left_out = left_out.map(|one| UnservedPackage { package: one.package.clone(), reason: one.reason.clone() });
-        console::ServerStatus {
+        ServerStatus {
             notices,
             left_out: left_out.collect(),
             refused: state.refused.clone(),
@@ -125,34 +107,19 @@ impl ServedConsole {
 impl Pages for ServedConsole {
     fn answer(
         &self,
-        request: &PageRequest<'_>,
+        request: &ConsoleRequest<'_>,
         summaries: Option<&PackageSummaries>,
         state: &ServerState,
-    ) -> Option<PageReply> {
-        let store = summaries.map(ServedStore);
-        let store = store.as_ref().map(|store| store as &dyn ConsoleStore);
+    ) -> Option<ConsoleReply> {
         let mut state = self.state(state);
         if matches!(request.path, "changes" | "changes.html" | "-/d/changes.json") {
             state.compared = summaries.and_then(|summaries| self.compared(summaries));
         }
-        let request = console::ConsoleRequest { path: request.path, query: request.query, html: request.html };
-        let answer = self.console.answer(&request, store, &state)?;
-        Some(PageReply {
-            status: answer.status,
-            media_type: answer.media_type,
-            kind: match answer.kind {
-                console::ReplyKind::Page => PageKind::Page,
-                console::ReplyKind::Asset => PageKind::Asset,
-                console::ReplyKind::Icon => PageKind::Picture,
-                console::ReplyKind::Data => PageKind::Data,
-            },
-            location: answer.location,
-            body: answer.body,
-        })
+        self.console.answer(request, summaries.map(|summaries| summaries as &dyn ConsoleStore), &state)
     }
 
     fn event(&self, summaries: Option<&PackageSummaries>, state: &ServerState) -> Option<String> {
-        let request = PageRequest { path: "-/d/revision.json", query: "", html: false };
+        let request = ConsoleRequest { path: "-/d/revision.json", query: "", html: false };
         let reply = self.answer(&request, summaries, state).filter(|reply| reply.status == 200)?;
         String::from_utf8(reply.body).ok()
     }
@@ -162,7 +129,7 @@ impl Pages for ServedConsole {
             return;
         }
         let when = calendar::rfc3339(calendar::now());
-        if let Err(error) = self.console.swapped(&ServedStore(old), &ServedStore(new), &when) {
+        if let Err(error) = self.console.swapped(old, new, &when) {
             tracing::warn!(%error, "failed to compute the changes of the catalog");
         }
         self.changed();
@@ -174,30 +141,5 @@ impl Pages for ServedConsole {
 
     fn tidy(&self) -> bool {
         self.console.tidy()
-    }
-}
-
-/// The served catalog as a store for pages.
-pub(crate) struct ServedStore<'a>(pub(crate) &'a PackageSummaries);
-
-impl ConsoleStore for ServedStore<'_> {
-    fn revision(&self) -> String {
-        self.0.revision()
-    }
-
-    fn packages(&self) -> Vec<String> {
-        self.0.packages()
-    }
-
-    fn summary(&self, package: &str) -> io::Result<Vec<u8>> {
-        self.0.summary(package)
-    }
-
-    fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
-        self.0.icon(package)
-    }
-
-    fn bundle(&self, package: &str, bundle: &str) -> io::Result<String> {
-        self.0.bundle(package, bundle)
     }
 }
