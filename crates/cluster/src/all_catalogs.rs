@@ -271,7 +271,7 @@ impl AnyCatalogPlan {
     }
 }
 
-/// Reads the state of a catalog. That of a CatalogSource has its packages, if the user may read them.
+/// Reads the state of a catalog. That of a CatalogSource has its packages, or why they cannot be read.
 ///
 /// # Errors
 /// Fails if the catalog does not exist, or the API server refuses or is unreachable.
@@ -280,8 +280,11 @@ pub async fn catalog_state(cluster: &Cluster, olm: OlmGeneration, name: &str) ->
         return cluster_catalog::cluster_catalog_state(cluster, name).await.map(CatalogStatus::Cluster);
     }
     let mut state = catalog::catalog_state(cluster, name).await?;
-    // The user may be allowed to read the catalog but not its packages.
-    state.packages = catalog::packages_of(cluster, name).await.unwrap_or_default();
+    // The state of the catalog is of use without its packages, too.
+    match catalog::packages_of(cluster, name).await {
+        Ok(packages) => state.packages = packages,
+        Err(error) => state.packages_error = Some(error.to_string()),
+    }
     Ok(CatalogStatus::Source(state))
 }
 
@@ -357,6 +360,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fake;
 
     fn request(template: Value) -> ApplyCatalog {
         ApplyCatalog {
@@ -387,6 +391,19 @@ mod tests {
 
     fn refusal(request: ApplyCatalog) -> String {
         request.plan().expect_err("a refusal").to_string()
+    }
+
+    #[tokio::test]
+    async fn packages_that_cannot_be_read_are_not_missing() {
+        let cluster = fake::cluster(|_, path| match path.rsplit('/').next() {
+            Some("packagemanifests") => fake::failure(403, "forbidden"),
+            Some("pods") => (200, json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []})),
+            _ => (200, catalog_source()),
+        });
+        let CatalogStatus::Source(state) = catalog_state(&cluster, OlmGeneration::V0, "a").await.unwrap() else {
+            panic!("a CatalogSource")
+        };
+        assert_eq!((state.packages, state.packages_error.as_deref()), (None, Some("packages: forbidden")));
     }
 
     #[test]

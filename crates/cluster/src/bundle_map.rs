@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::has_code;
-use crate::request::Requests;
-use crate::views::Identity;
+use crate::request::{ObjectName, Requests};
+use crate::views::{ConfigMap, Identity, View};
 use crate::watcher::NoReports;
 use crate::{Cluster, Error, ResourceKind};
 
@@ -129,7 +129,7 @@ pub struct StoredBundle {
 /// The files of a bundle in their stored form.
 #[derive(Debug, Default)]
 struct Files {
-    annotations: Option<Map<String, Value>>,
+    annotations: Option<BTreeMap<String, String>>,
     /// The stored value and the file it comes from.
     values: BTreeMap<String, (PathBuf, Vec<u8>)>,
     lost: Vec<PathBuf>,
@@ -191,14 +191,20 @@ impl Files {
                     return Err(Error::bundle(&shown)(BundleMapError::Outside));
                 }
                 let text = read_file(&path, limits).map_err(Error::file(&shown))?;
-                files.add(shown, text, plan, limits)?;
+                files.add(&entry.file_name().to_string_lossy(), shown, text, plan, limits)?;
             }
         }
         Ok(files)
     }
 
-    fn add(&mut self, shown: PathBuf, text: Vec<u8>, plan: &BundleMapPlan<'_>, limits: &Limits) -> Result<(), Error> {
-        let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    fn add(
+        &mut self,
+        name: &str,
+        shown: PathBuf,
+        text: Vec<u8>,
+        plan: &BundleMapPlan<'_>,
+        limits: &Limits,
+    ) -> Result<(), Error> {
         if name == ANNOTATIONS_FILE {
             self.annotations = Some(annotations(&text, limits).map_err(Error::bundle(&shown))?);
             return Ok(());
@@ -210,7 +216,7 @@ impl Files {
         } else {
             return Err(Error::bundle(&shown)(BundleMapError::NotText));
         };
-        if let Some((earlier, _)) = self.values.insert(key(&name), (shown, value)) {
+        if let Some((earlier, _)) = self.values.insert(key(name), (shown, value)) {
             self.lost.push(earlier);
         }
         Ok(())
@@ -238,8 +244,7 @@ impl Files {
             }
         }
         if let Some(found) = &self.annotations {
-            let pairs = found.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
-            map.metadata.annotations = Some(pairs.collect());
+            map.metadata.annotations = Some(found.clone());
         }
         let annotations = map.metadata.annotations.get_or_insert_default();
         if let Some(image) = plan.source_image.filter(|image| !image.is_empty()) {
@@ -260,8 +265,7 @@ impl Files {
 pub async fn read_bundle(cluster: &Cluster, name: &str) -> Result<StoredBundle, Error> {
     let what = format!("ConfigMap {}/{name}", cluster.namespace);
     let maps = cluster.objects(ResourceKind::CONFIG_MAP);
-    let map = Requests::within(cluster, &NoReports, TIMEOUT).retry(&what, |_| maps.get(name)).await?;
-    StoredBundle::of_map(&map).map_err(|source| Error::Bundle { what, source })
+    StoredBundle::of_map(&Requests::within(cluster, &NoReports, TIMEOUT).retry(&what, |_| maps.get(name)).await?)
 }
 
 impl StoredBundle {
@@ -274,23 +278,24 @@ impl StoredBundle {
     /// Reads the bundle in a ConfigMap.
     ///
     /// # Errors
-    /// Fails with the key if a value cannot be decompressed.
-    pub fn of_map(map: &DynamicObject) -> Result<StoredBundle, BundleMapError> {
-        let annotations = map.metadata.annotations.clone().unwrap_or_default();
+    /// Fails with the key if a value is not text or cannot be decompressed.
+    pub fn of_map(map: &DynamicObject) -> Result<StoredBundle, Error> {
+        let ConfigMap { metadata, data, binary_data, .. } = ConfigMap::of(map)?;
+        let what = ObjectName::named(ResourceKind::CONFIG_MAP, &metadata).to_string();
+        let annotations = metadata.annotations.unwrap_or_default();
         let packed = annotations.get(ENCODING).is_some_and(|encoding| encoding == GZIP);
-        let field = if packed { "binaryData" } else { "data" };
-        let values = map.data.get(field).and_then(Value::as_object);
         let mut files = BTreeMap::new();
         let mut left = UNPACKED_BYTES;
-        for (key, value) in values.into_iter().flatten() {
-            let text = value.as_str().unwrap_or_default();
-            let content = if packed {
-                unpack(text, left).map_err(|source| BundleMapError::Value { key: key.clone(), source })?
-            } else {
-                text.as_bytes().to_vec()
+        for (key, text) in if packed { binary_data } else { data } {
+            let content = match packed {
+                true => unpack(&text, left).map_err(|source| Error::Bundle {
+                    what: what.clone(),
+                    source: BundleMapError::Value { key: key.clone(), source },
+                })?,
+                false => text.into_bytes(),
             };
             left = left.saturating_sub(content.len() as u64);
-            files.insert(key.clone(), content);
+            files.insert(key, content);
         }
         Ok(StoredBundle { annotations, files })
     }
@@ -345,7 +350,7 @@ impl StoredBundle {
 }
 
 /// Reads the known annotations of the annotations file; missing ones are empty.
-fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, BundleMapError> {
+fn annotations(text: &[u8], limits: &Limits) -> Result<BTreeMap<String, String>, BundleMapError> {
     let json = fbc::stream::first(text, limits)?;
     let file: Value = match json {
         Some((_, json)) => serde_json::from_str(&json)?,
@@ -360,7 +365,7 @@ fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, Bundl
     };
     let pair = |name: &str| {
         let key = format!("{PREFIX}{name}");
-        Ok((key.clone(), value(&key)?.into()))
+        Ok((key.clone(), value(&key)?))
     };
     ANNOTATIONS.iter().map(|name| pair(name)).collect()
 }
@@ -405,4 +410,31 @@ fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, DecompressError> {
     let decoder = MultiGzDecoder::new(packed.as_slice());
     decoder.take(limit + 1).read_to_end(&mut text).map_err(DecompressError::Gzip)?;
     if text.len() as u64 > limit { Err(DecompressError::TooLarge) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_that_are_not_text_are_not_read_as_empty_files() {
+        let map = |fields: Value| {
+            let mut map =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}});
+            map.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            StoredBundle::of_map(&serde_json::from_value(map).unwrap())
+        };
+        insta::assert_snapshot!(
+            map(json!({"data": {"a.yaml": 3}})).unwrap_err(),
+            @"ConfigMap ns/a: the field data.a.yaml cannot be read: invalid type: integer `3`, expected a string"
+        );
+        assert!(map(json!({"data": ["a"]})).is_err());
+        assert_eq!(map(json!({"data": null})).unwrap().files, BTreeMap::new());
+        assert_eq!(
+            map(json!({"data": {"a.yaml": ""}})).unwrap().files,
+            BTreeMap::from([("a.yaml".into(), Vec::new())])
+        );
+    }
 }

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, TIMEOUT};
 use crate::request::{ObjectName, Requests};
-use crate::views::{ClusterCatalog, ClusterCatalogSpec, Condition, ImageSource, Rest, SourceImage, View, condition};
+use crate::views::{
+    ClusterCatalog, ClusterCatalogSpec, Condition, ImageSource, Rest, SourceImage, Stored, View, condition,
+};
 use crate::watch::Watch;
 use crate::watcher::NoReports;
 use crate::{Cluster, ClusterObject, Error, ResourceKind};
@@ -139,14 +141,14 @@ impl ClusterCatalogState {
     fn of(catalog: ClusterCatalog) -> ClusterCatalogState {
         let ClusterCatalog { metadata, spec, status, .. } = catalog;
         let given = |text: String| Some(text).filter(|text| !text.is_empty());
-        let now = metadata.generation.unwrap_or_default();
+        let now = metadata.generation();
         let [serving, progressing] =
             ["Serving", "Progressing"].map(|kind| condition(&status.conditions, kind).cloned().unwrap_or_default());
         let seen = |condition: &Condition| condition.observed_generation.unwrap_or(now) >= now;
         let current = seen(&serving) && seen(&progressing);
         let stuck = matches!(progressing.reason.as_str(), "Retrying" | "Blocked");
         ClusterCatalogState {
-            name: metadata.name.unwrap_or_default(),
+            name: metadata.name().to_owned(),
             image: spec.source.image.reference,
             image_in_use: status.resolved_source.and_then(|source| given(source.image.reference)),
             priority: spec.priority.unwrap_or_default(),

@@ -9,12 +9,11 @@ use bundle::rehearse::OnCluster;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::ApiResource;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::has_code;
 use crate::request::Requests;
-use crate::views::{Definition, DefinitionSpec, Identity, annotation, decode, label, metadata};
+use crate::views::{AnyObject, Definition, DefinitionSpec, Stored, annotation, decode, label};
 use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The field manager of dry runs.
@@ -54,8 +53,8 @@ impl Kinds<'_> {
             let found = self.list(version).await?;
             self.known.insert(version.to_owned(), found);
         }
-        let known = self.known.get(version).map(Vec::as_slice).unwrap_or_default();
-        Ok(known.iter().find(|(resource, _)| resource.kind == kind).cloned())
+        let mut known = self.known.get(version).into_iter().flatten();
+        Ok(known.find(|(resource, _)| resource.kind == kind).cloned())
     }
 
     async fn list(&self, version: &str) -> Result<Vec<(ApiResource, bool)>, Error> {
@@ -79,20 +78,23 @@ impl Kinds<'_> {
             kind,
             plural,
         };
-        let listed = found.await?.map(|list| list.resources).unwrap_or_default();
-        let whole = listed.into_iter().filter(|one| !one.name.contains('/'));
+        // The cluster may not have the group.
+        let listed = found.await?.into_iter().flat_map(|list| list.resources);
+        let whole = listed.filter(|one| !one.name.contains('/'));
         Ok(whole.map(|one| (resource(one.kind, one.name), one.namespaced)).collect())
     }
 
     async fn compare(&mut self, object: &Value) -> Result<OnCluster, Error> {
-        let Identity { api_version, kind, .. } = Identity::deserialize(object).unwrap_or_default();
-        let ObjectMeta { name, namespace, .. } = metadata(object);
-        let (name, namespace) = (name.unwrap_or_default(), namespace.unwrap_or_default());
+        let AnyObject { api_version, kind, metadata } = match AnyObject::of(object) {
+            Ok(object) => object,
+            Err(error) => return Ok(OnCluster { refused: Some(error.to_string()), ..OnCluster::default() }),
+        };
+        let (name, namespace) = (metadata.name(), metadata.namespace());
         let Some((resource, namespaced)) = self.find(&api_version, &kind).await? else {
             return Ok(OnCluster { unknown_kind: true, ..OnCluster::default() });
         };
         let api: Api<DynamicObject> = match namespaced && !namespace.is_empty() {
-            true => Api::namespaced_with(self.requests.cluster.client.clone(), &namespace, &resource),
+            true => Api::namespaced_with(self.requests.cluster.client.clone(), namespace, &resource),
             false => Api::all_with(self.requests.cluster.client.clone(), &resource),
         };
         let mut compared = OnCluster::default();
@@ -100,10 +102,12 @@ impl Kinds<'_> {
             return Ok(compared);
         }
         let shown = format!("{} {name}", resource.kind);
-        match self.requests.retry(&format!("reading {shown}"), |_| api.get_opt(&name)).await {
+        match self.requests.retry(&format!("reading {shown}"), |_| api.get_opt(name)).await {
             Ok(there) => {
-                compared.owner = there.as_ref().map(|there| owner(&there.metadata)).unwrap_or_default();
-                compared.there = there.map(|there| json!(there));
+                if let Some(there) = there {
+                    compared.owner = owner(&there.metadata);
+                    compared.there = Some(json!(there));
+                }
             }
             Err(error) if error.is_forbidden() => compared.refused = Some(error.to_string()),
             Err(error) => return Err(error),
@@ -111,7 +115,7 @@ impl Kinds<'_> {
         let mut how = PatchParams::apply(MANAGER).force();
         how.dry_run = true;
         let patch = Patch::Apply(object);
-        let tried = self.requests.retry(&format!("dry run of {shown}"), |_| api.patch(&name, &how, &patch)).await;
+        let tried = self.requests.retry(&format!("dry run of {shown}"), |_| api.patch(name, &how, &patch)).await;
         match tried {
             Ok(_) => {}
             Err(error @ Error::Api { .. }) => compared.refused = Some(error.to_string()),
@@ -175,7 +179,7 @@ fn owner(object: &ObjectMeta) -> String {
         release => return format!("Helm release {release}"),
     }
     let owner = object.owner_references.as_ref().and_then(|owners| owners.first());
-    owner.map(|owner| format!("{} {}", owner.kind, owner.name)).unwrap_or_default()
+    owner.map_or_else(String::new, |owner| format!("{} {}", owner.kind, owner.name))
 }
 
 #[cfg(test)]
@@ -184,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_object_names_its_owner() {
-        let of = |fields: Value| owner(&metadata(&json!({"metadata": fields})));
+        let of = |fields: Value| owner(&AnyObject::of(&json!({"metadata": fields})).unwrap().metadata);
         let extension = json!({"labels": {"olm.operatorframework.io/owner-kind": "ClusterExtension",
             "olm.operatorframework.io/owner-name": "foo"}});
         assert_eq!(of(extension), "ClusterExtension foo");
@@ -195,5 +199,21 @@ mod tests {
             "Deployment d"
         );
         assert_eq!(of(json!({})), "");
+    }
+    #[tokio::test]
+    async fn an_object_that_cannot_be_read_counts_as_rejected() {
+        let cluster = crate::fake::cluster(|method, path| panic!("{method} {path}"));
+        let labels = json!({"name": "a", "labels": {"replicas": 3}});
+        let objects = [
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": labels}),
+            json!({"apiVersion": 1, "kind": "ConfigMap", "metadata": {"name": "a"}}),
+        ];
+        let deadline = Instant::now() + std::time::Duration::from_secs(5);
+        let compared = compare_with_cluster(&cluster, &objects, deadline, &crate::watcher::NoReports).await.unwrap();
+        let refused: Vec<String> = compared.into_iter().map(|one| one.refused.unwrap_or_default()).collect();
+        insta::assert_snapshot!(refused.join("\n"), @"
+        ConfigMap a: the field metadata.labels.replicas cannot be read: invalid type: integer `3`, expected a string
+        ConfigMap a: the field apiVersion cannot be read: invalid type: integer `1`, expected a string
+        ");
     }
 }

@@ -9,6 +9,7 @@ use crate::run::catalog::RunCatalogError;
 use crate::run::install_mode::InstallModeError;
 use crate::run::objects::InjectedError;
 use crate::run::operator_group::OperatorGroupError;
+use crate::run::planned::RecordError;
 
 /// Why a cluster operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,9 @@ pub enum Error {
     /// A CatalogSource has an annotation that opm did not write.
     #[error(transparent)]
     Injected(#[from] InjectedError),
+    /// So is its record of created objects.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A bundle in files or in a ConfigMap cannot be used.
     #[error("{what}: {source}")]
     Bundle {
@@ -81,11 +85,17 @@ pub enum Error {
         /// The cause.
         source: serde_json::Error,
     },
+    /// The ClusterCatalog of a run lacks what the run recorded.
+    #[error(
+        "{object} has no annotation {key}, with which 'run bundle --olm v1' creates it; nothing was changed\n  help: \
+         remove the operator with 'opm cleanup {package} --olm v1', and install it again"
+    )]
+    Unannotated { object: String, key: &'static str, package: String },
     /// An object to create already exists.
     #[error("{object} already exists")]
     Exists { object: String },
     /// A required object was deleted.
-    #[error("{object} no longer exists")]
+    #[error("{object} no longer exists: it was deleted meanwhile; run the command again")]
     Deleted { object: String },
     /// A timeout while waiting.
     #[error("{what}: timed out: {cause}")]
@@ -146,6 +156,8 @@ impl Fault for Error {
             Error::Refused(_)
             | Error::OperatorGroup(_)
             | Error::Injected(_)
+            | Error::Record(_)
+            | Error::Unannotated { .. }
             | Error::Bundle { .. }
             | Error::Exists { .. } => Class::Refused,
             Error::Api { source, .. } if is_decision(source) => Class::Refused,

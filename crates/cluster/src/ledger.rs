@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::request::{ObjectName, Requests, is_of_run, prepared, uid};
+use crate::request::{self, ObjectName, Requests, is_of_run};
 use crate::run::names::{self, RUN_LABEL};
 use crate::run::planned::Planned;
-use crate::views::{View, described, with_metadata};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::views::{View, described};
+use crate::{Cluster, ClusterObject, Error, ResourceKind, Watcher};
 
 /// The timeout of a rollback, independent of the run's deadline.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ enum LedgerEntry {
     /// An InstallPlan that this run approves, and the objects that OLM creates from it.
     Planned(Box<Planned>),
     /// The previous state of an object that existed before.
-    Changed(ObjectName, Box<Value>),
+    Changed(ObjectName, Box<ClusterObject>),
 }
 
 impl LedgerEntry {
@@ -161,15 +161,19 @@ impl Ledger {
         kind: ResourceKind,
         object: Value,
         owner: Option<&OwnerReference>,
-    ) -> Result<Value, Error> {
+    ) -> Result<ClusterObject, Error> {
         let _sent = self.send()?;
-        let object = prepared(object, &self.run, owner);
-        let name = ObjectName::of(kind, &object);
+        let mut object = request::description(object)?;
+        object.metadata.labels.get_or_insert_default().insert(RUN_LABEL.to_owned(), self.run.clone());
+        if let Some(owner) = owner {
+            object.metadata.owner_references = Some(vec![owner.clone()]);
+        }
+        let name = ObjectName::named(kind, &object.metadata);
         // Record first: the response may be lost, or the caller cancelled.
         self.entries().push(LedgerEntry::Created(name.clone(), None));
         let created = requests.create(kind, &object, &self.run).await;
         match &created {
-            Ok(created) => self.record_uid(&name, uid(created)),
+            Ok(created) => self.record_uid(&name, created.metadata.uid.as_ref()),
             Err(Error::Exists { .. }) => {
                 self.entries().retain(|entry| !matches!(entry, LedgerEntry::Created(made, _) if *made == name));
             }
@@ -178,12 +182,12 @@ impl Ledger {
         created
     }
 
-    fn record_uid(&self, name: &ObjectName, uid: Option<String>) {
+    fn record_uid(&self, name: &ObjectName, uid: Option<&String>) {
         for entry in self.entries().iter_mut() {
             if let LedgerEntry::Created(made, known) = entry
                 && made == name
             {
-                known.clone_from(&uid);
+                *known = uid.cloned();
             }
         }
     }
@@ -209,10 +213,10 @@ impl Ledger {
         &self,
         requests: &Requests<'_>,
         object: &ObjectName,
-        before: Value,
+        before: ClusterObject,
     ) -> Result<(), Error> {
         let _sent = self.send()?;
-        let which = uid(&before);
+        let which = before.metadata.uid.clone();
         self.entries().push(LedgerEntry::Changed(object.clone(), Box::new(before)));
         requests.delete(object, which.as_deref()).await.map(|_| ())
     }
@@ -272,16 +276,15 @@ impl Ledger {
         let done = |object: &ObjectName| requests.watcher.done(&format!("Rolled back: {object}"));
         match entry {
             LedgerEntry::Created(object, made) => {
-                let ours = |there: &Value| is_of_run(there, &self.run) && (made.is_none() || uid(there) == *made);
-                let Some(there) = requests.get(object).await?.filter(ours) else { return Ok(()) };
-                let uid = uid(&there);
-                requests.delete(object, uid.as_deref()).await?;
-                requests.wait_until_gone(object, uid.as_deref()).await?;
+                let ours = |there: &ObjectMeta| is_of_run(there, &self.run) && (made.is_none() || there.uid == *made);
+                let Some(there) = requests.metadata(object).await?.filter(ours) else { return Ok(()) };
+                requests.delete(object, there.uid.as_deref()).await?;
+                requests.wait_until_gone(object, there.uid.as_deref()).await?;
                 done(object);
             }
             LedgerEntry::Planned(planned) => {
                 // The plan is deleted with its Subscription, so read it first.
-                let state = requests.read(&planned.plan).await?.unwrap_or_default();
+                let state = requests.read(&planned.plan).await?;
                 // Delete the Subscription first, or OLM would continue the installation.
                 let subscriptions: Vec<LedgerEntry> = self
                     .entries()
@@ -292,7 +295,7 @@ impl Ledger {
                 for subscription in &subscriptions {
                     Box::pin(self.roll_one_back(requests, subscription, outcome)).await?;
                 }
-                planned.remove(requests, &state, outcome, &done).await?;
+                planned.remove(requests, state.as_ref(), outcome, &done).await?;
             }
             LedgerEntry::Changed(object, before) => {
                 let Some(now) = requests.get(object).await? else {
@@ -300,8 +303,9 @@ impl Ledger {
                     done(object);
                     return Ok(());
                 };
-                let differs = PARTS.iter().any(|(holder, key)| part(&now, *holder, key) != part(before, *holder, key));
-                requests.change(object, |object| restore(object, before)).await?;
+                let (now, before) = (json!(now), json!(before));
+                let differs = PARTS.iter().any(|(holder, key)| part(&now, *holder, key) != part(&before, *holder, key));
+                requests.change(object, |object| restore(object, &before)).await?;
                 if differs {
                     done(object);
                 }
@@ -310,13 +314,17 @@ impl Ledger {
         Ok(())
     }
 
-    async fn recreate(&self, requests: &Requests<'_>, object: &ObjectName, before: &Value) -> Result<(), Error> {
-        let mut again = with_metadata(before.clone(), |metadata| {
-            let owner_references = metadata.owner_references.take();
-            *metadata = ObjectMeta { owner_references, ..described(metadata) };
-        });
-        if let Some(again) = again.as_object_mut() {
-            again.remove("status");
+    async fn recreate(
+        &self,
+        requests: &Requests<'_>,
+        object: &ObjectName,
+        before: &ClusterObject,
+    ) -> Result<(), Error> {
+        let mut again = before.clone();
+        let owner_references = again.metadata.owner_references.take();
+        again.metadata = ObjectMeta { owner_references, ..described(&again.metadata) };
+        if let Some(fields) = again.data.as_object_mut() {
+            fields.remove("status");
         }
         requests.create(object.kind, &again, &self.run).await.map(|_| ())
     }
@@ -355,8 +363,6 @@ fn restore(object: &mut Value, before: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[tokio::test]

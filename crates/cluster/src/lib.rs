@@ -18,6 +18,8 @@ mod diagnosis;
 mod dry_run;
 mod error;
 pub mod extension;
+#[cfg(test)]
+mod fake;
 mod installed;
 mod kind;
 mod ledger;

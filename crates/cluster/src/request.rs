@@ -4,17 +4,17 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, PostParams, Preconditions};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DeleteParams, ListParams, LogParams, PostParams, Preconditions};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::has_code;
 use crate::run::names::{FIELD_MANAGER, RUN_LABEL};
-use crate::views::{View, decode, label, metadata, with_metadata};
+use crate::views::{AnyObject, Stored, View, decode, label};
 use crate::watch::Watch;
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Cluster, ClusterObject, Error, ResourceKind, Watcher};
 
 /// The backoff between attempts, first and maximum.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -44,13 +44,12 @@ impl ObjectName {
 
     /// Returns the name of an object from its metadata.
     pub(crate) fn named(kind: ResourceKind, metadata: &ObjectMeta) -> ObjectName {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        ObjectName { kind, namespace: text(&metadata.namespace), name: text(&metadata.name) }
+        ObjectName::new(kind, metadata.namespace(), metadata.name())
     }
 
     /// Returns the name of an object from its JSON.
-    pub(crate) fn of(kind: ResourceKind, object: &Value) -> ObjectName {
-        ObjectName::named(kind, &metadata(object))
+    pub(crate) fn of(kind: ResourceKind, object: &Value) -> Result<ObjectName, Error> {
+        Ok(ObjectName::named(kind, &AnyObject::of(object)?.metadata))
     }
 }
 
@@ -151,7 +150,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    fn api(&self, object: &ObjectName) -> Api<DynamicObject> {
+    fn api(&self, object: &ObjectName) -> Api<ClusterObject> {
         self.cluster.objects_in(object.kind, &object.namespace)
     }
 
@@ -213,40 +212,36 @@ impl<'a> Requests<'a> {
         }
     }
 
-    async fn get_object(&self, object: &ObjectName) -> Result<Option<DynamicObject>, Error> {
+    /// Reads an object as it is.
+    pub(crate) async fn get(&self, object: &ObjectName) -> Result<Option<ClusterObject>, Error> {
         let api = self.api(object);
         self.retry(&format!("reading {object}"), |_| api.get_opt(&object.name)).await
     }
 
-    /// Reads an object as it is.
-    pub(crate) async fn get(&self, object: &ObjectName) -> Result<Option<Value>, Error> {
-        Ok(self.get_object(object).await?.map(value))
-    }
-
     /// Reads the metadata of an object.
     pub(crate) async fn metadata(&self, object: &ObjectName) -> Result<Option<ObjectMeta>, Error> {
-        Ok(self.get_object(object).await?.map(|found| found.metadata))
+        Ok(self.get(object).await?.map(|found| found.metadata))
     }
 
     /// Reads the view of an object.
     pub(crate) async fn read<K: View>(&self, object: &ObjectName) -> Result<Option<K>, Error> {
-        self.get(object).await?.map(decode).transpose()
+        self.get(object).await?.as_ref().map(K::of).transpose()
     }
 
     /// Lists the objects of a kind in a namespace.
     pub(crate) async fn list<K: View>(&self, namespace: &str, selector: &ListParams) -> Result<Vec<K>, Error> {
         let api = self.cluster.objects_in(K::KIND, namespace);
         let found = self.retry(&listing(K::KIND, namespace), |_| api.list(selector)).await?;
-        found.items.into_iter().map(|item| decode(value(item))).collect()
+        found.items.iter().map(K::of).collect()
     }
 
     /// Lists the objects of a kind in all namespaces.
     pub(crate) async fn list_everywhere<K: View>(&self) -> Result<Vec<K>, Error> {
-        let api: Api<DynamicObject> = Api::all_with(self.cluster.client.clone(), &K::KIND.resource());
+        let api: Api<ClusterObject> = Api::all_with(self.cluster.client.clone(), &K::KIND.resource());
         let what = format!("listing {} in all namespaces", K::KIND.plural);
         let all = ListParams::default();
         let found = self.retry(&what, |_| api.list(&all)).await?;
-        found.items.into_iter().map(|item| decode(value(item))).collect()
+        found.items.iter().map(K::of).collect()
     }
 
     /// Lists the metadata of the objects of a kind in a namespace; an empty namespace means all.
@@ -258,7 +253,7 @@ impl<'a> Requests<'a> {
     ) -> Result<Vec<ObjectMeta>, Error> {
         let (api, what) = match kind.namespaced && namespace.is_empty() {
             true => (
-                Api::<DynamicObject>::all_with(self.cluster.client.clone(), &kind.resource()),
+                Api::<ClusterObject>::all_with(self.cluster.client.clone(), &kind.resource()),
                 format!("listing {} in all namespaces", kind.plural),
             ),
             false => (self.cluster.objects_in(kind, namespace), listing(kind, namespace)),
@@ -268,24 +263,28 @@ impl<'a> Requests<'a> {
     }
 
     /// Creates an object. If a response was lost, the label of the run identifies the created object.
-    pub(crate) async fn create(&self, kind: ResourceKind, object: &Value, run: &str) -> Result<Value, Error> {
-        let name = ObjectName::of(kind, object);
+    pub(crate) async fn create(
+        &self,
+        kind: ResourceKind,
+        object: &ClusterObject,
+        run: &str,
+    ) -> Result<ClusterObject, Error> {
+        let name = ObjectName::named(kind, &object.metadata);
         let api = self.api(&name);
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-        let description = description(object)?;
         let again = std::sync::atomic::AtomicBool::new(false);
         let created = self
             .retry(&format!("creating {name}"), |sent| {
                 again.store(sent > 0, std::sync::atomic::Ordering::Relaxed);
-                api.create(&parameters, &description)
+                api.create(&parameters, object)
             })
             .await;
         match created {
-            Ok(created) => Ok(value(created)),
+            Ok(created) => Ok(created),
             Err(Error::Api { source, .. })
                 if has_code(&source, 409) && again.load(std::sync::atomic::Ordering::Relaxed) =>
             {
-                let there = self.get(&name).await?.filter(|there| is_of_run(there, run));
+                let there = self.get(&name).await?.filter(|there| is_of_run(&there.metadata, run));
                 there.ok_or_else(|| Error::Exists { object: name.to_string() })
             }
             Err(Error::Api { source, .. }) if has_code(&source, 409) => Err(Error::Exists { object: name.to_string() }),
@@ -314,15 +313,16 @@ impl<'a> Requests<'a> {
         let mut pauses = Backoff::default();
         loop {
             let before = self.get(object).await?.ok_or_else(|| Error::Deleted { object: object.to_string() })?;
+            let before = json!(before);
             let mut after = before.clone();
             change(&mut after)?;
             if after == before {
                 return Ok(after);
             }
-            let description = description(&after)?;
+            let description = description(after)?;
             let what = format!("updating {object}");
             match self.retry(&what, |_| api.replace(&object.name, &parameters, &description)).await {
-                Ok(changed) => return Ok(value(changed)),
+                Ok(changed) => return Ok(json!(changed)),
                 Err(Error::Api { source, .. }) if has_code(&source, 409) && !self.is_over() => {
                     // Another client won; it is probably done now.
                     sleep_until((Instant::now() + pauses.next() / 10).min(self.end)).await;
@@ -338,10 +338,23 @@ impl<'a> Requests<'a> {
         object: &ObjectName,
         change: impl Fn(&mut K),
     ) -> Result<K, Error> {
+        self.try_update(object, |object| {
+            change(object);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes the view of an object, unless its current state does not allow that.
+    pub(crate) async fn try_update<K: View + Serialize + Clone + PartialEq>(
+        &self,
+        object: &ObjectName,
+        change: impl Fn(&mut K) -> Result<(), Error>,
+    ) -> Result<K, Error> {
         let changed = self.try_change(object, |object| {
             let before: K = decode(object.clone())?;
             let mut after = before.clone();
-            change(&mut after);
+            change(&mut after)?;
             if after != before {
                 *object = json!(after);
             }
@@ -432,28 +445,12 @@ fn listing(kind: ResourceKind, namespace: &str) -> String {
 }
 
 /// Returns whether a run created an object.
-pub(crate) fn is_of_run(object: &Value, run: &str) -> bool {
-    label(&metadata(object), RUN_LABEL) == Some(run)
+pub(crate) fn is_of_run(object: &ObjectMeta, run: &str) -> bool {
+    label(object, RUN_LABEL) == Some(run)
 }
 
-pub(crate) fn uid(object: &Value) -> Option<String> {
-    metadata(object).uid
-}
-
-fn value(object: DynamicObject) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
-}
-
-fn description(object: &Value) -> Result<DynamicObject, Error> {
-    serde_json::from_value(object.clone()).map_err(|error| Error::Failed(error.to_string()))
-}
-
-/// Adds the label of the run and the owner reference to an object.
-pub(crate) fn prepared(object: Value, run: &str, owner: Option<&OwnerReference>) -> Value {
-    with_metadata(object, |metadata| {
-        metadata.labels.get_or_insert_default().insert(RUN_LABEL.to_owned(), run.to_owned());
-        if let Some(owner) = owner {
-            metadata.owner_references = Some(vec![owner.clone()]);
-        }
-    })
+/// Returns an object from its JSON.
+pub(crate) fn description(object: Value) -> Result<ClusterObject, Error> {
+    AnyObject::of(&object)?;
+    serde_json::from_value(object).map_err(|error| Error::Failed(error.to_string()))
 }

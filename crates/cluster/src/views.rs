@@ -31,12 +31,11 @@ pub(crate) trait View: DeserializeOwned {
 
     /// Returns the reference by which other objects name this one as their owner.
     fn owner_reference(&self) -> OwnerReference {
-        let metadata = self.metadata();
         OwnerReference {
             api_version: Self::KIND.api_version(),
             kind: Self::KIND.kind.to_owned(),
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
+            name: self.metadata().name().to_owned(),
+            uid: self.metadata().uid().to_owned(),
             ..OwnerReference::default()
         }
     }
@@ -49,11 +48,23 @@ pub(crate) trait View: DeserializeOwned {
 
 /// Returns the view of an object.
 pub(crate) fn decode<K: View>(object: Value) -> Result<K, Error> {
-    K::deserialize(&object).map_err(|source| {
-        let metadata = metadata(&object);
-        let field = wrong_field(&object, &|part| K::deserialize(part).is_err()).trim_start_matches('.').to_owned();
-        Error::Field { object: ObjectName::named(K::KIND, &metadata).to_string(), field, source }
+    readable(&object, || {
+        let [namespace, name] = ["namespace", "name"].map(|field| text(&object["metadata"][field]));
+        ObjectName::new(K::KIND, namespace, name).to_string()
     })
+}
+
+/// Reads an object, or names it and the field that cannot be read.
+fn readable<T: DeserializeOwned>(object: &Value, name: impl FnOnce() -> String) -> Result<T, Error> {
+    T::deserialize(object).map_err(|source| {
+        let field = wrong_field(object, &|part| T::deserialize(part).is_err()).trim_start_matches('.').to_owned();
+        Error::Field { object: name(), field, source }
+    })
+}
+
+/// Returns a text for a message; empty if the value is not a text.
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("")
 }
 
 /// Returns the path of a value that cannot be decoded: `fails` returns whether a part of the whole alone fails, which
@@ -83,20 +94,55 @@ pub(crate) struct Identity {
     pub(crate) kind: String,
 }
 
-/// Returns the metadata of an object of any kind.
-pub(crate) fn metadata(object: &Value) -> ObjectMeta {
-    let metadata = object.get("metadata").map(ObjectMeta::deserialize);
-    metadata.and_then(Result::ok).unwrap_or_default()
+/// The kind and the metadata of any object.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct AnyObject {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) metadata: ObjectMeta,
 }
 
-/// Changes the metadata of an object of any kind.
-pub(crate) fn with_metadata(mut object: Value, change: impl FnOnce(&mut ObjectMeta)) -> Value {
-    let mut changed = metadata(&object);
-    change(&mut changed);
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("metadata".to_owned(), json!(changed));
+impl AnyObject {
+    /// Reads an object that may come from a user, not from an API server.
+    pub(crate) fn of(object: &Value) -> Result<AnyObject, Error> {
+        readable(object, || format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"])))
     }
-    object
+}
+
+/// The fields of metadata that an API server sets, or requires, in every object; empty in a description of an object
+/// that has none of its own.
+pub(crate) trait Stored {
+    fn name(&self) -> &str;
+    /// The namespace; empty for a cluster-scoped object.
+    fn namespace(&self) -> &str;
+    fn uid(&self) -> &str;
+    /// The number of changes to the spec.
+    fn generation(&self) -> i64;
+    fn owners(&self) -> &[OwnerReference];
+}
+
+impl Stored for ObjectMeta {
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.uid.as_deref().unwrap_or_default()
+    }
+
+    fn generation(&self) -> i64 {
+        self.generation.unwrap_or_default()
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        self.owner_references.as_deref().unwrap_or_default()
+    }
 }
 
 /// Returns a label of an object.
@@ -116,8 +162,7 @@ pub(crate) fn annotate(metadata: &mut ObjectMeta, key: &str, value: impl Into<St
 
 /// Returns whether the owner with a uid owns an object.
 pub(crate) fn is_owned(metadata: &ObjectMeta, owner: Option<&str>) -> bool {
-    let owners = metadata.owner_references.as_deref().unwrap_or_default();
-    owner.is_some_and(|uid| owners.iter().any(|owner| owner.uid == uid))
+    owner.is_some_and(|uid| metadata.owners().iter().any(|owner| owner.uid == uid))
 }
 
 /// Keeps only the metadata that describes an object to create or print.
@@ -492,6 +537,8 @@ pub(crate) type OperatorGroup = Resource<OperatorGroupSpec, OperatorGroupStatus>
 pub(crate) struct OperatorGroupSpec {
     #[serde(skip_serializing_if = "is_default", deserialize_with = "or_default")]
     pub(crate) target_namespaces: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) selector: Option<Selector>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
 }
@@ -625,6 +672,14 @@ pub(crate) struct Selector {
     pub(crate) match_labels: BTreeMap<String, String>,
     #[serde(flatten)]
     pub(crate) rest: Rest,
+}
+
+impl Selector {
+    /// Returns whether it has no requirements.
+    pub(crate) fn matches_all(&self) -> bool {
+        let expressions = self.rest.get("matchExpressions").and_then(Value::as_array);
+        self.match_labels.is_empty() && expressions.is_none_or(Vec::is_empty)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -1023,7 +1078,9 @@ mod tests {
             },
             "status": {"connectionState": {"address": "a"}, "registryService": {"createdAt": "t"}, "conditions": [condition]},
         }));
-        round_trip::<OperatorGroup>(json!({"spec": {"targetNamespaces": ["a"]}, "status": {"namespaces": ["a"]}}));
+        round_trip::<OperatorGroup>(
+            json!({"spec": {"targetNamespaces": ["a"], "selector": {"matchLabels": {"a": "b"}}}, "status": {"namespaces": ["a"]}}),
+        );
         round_trip::<ClusterCatalog>(json!({
             "spec": {"source": image, "priority": 0, "availabilityMode": "Available"},
             "status": {"conditions": [condition], "resolvedSource": image, "urls": {"base": "b"}},

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::diagnosis;
-use crate::views::{Condition, PodView, condition, label};
+use crate::views::{Condition, PodView, Stored, condition, label};
 
 /// The role of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -49,7 +49,7 @@ impl PodState {
         let extracted = pod.spec.init_containers.get(1).filter(|container| !container.image.is_empty());
         let content = extracted.or(pod.spec.containers.first());
         Some(PodState {
-            name: pod.metadata.name.clone().unwrap_or_default(),
+            name: pod.metadata.name().to_owned(),
             role,
             ready: is_ready(pod),
             image_id: image_id(pod),

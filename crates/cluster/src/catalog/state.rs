@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::pods::{PodRole, PodState};
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::request::Requests;
-use crate::views::{CatalogSource, PodView, View};
+use crate::views::{CatalogSource, PodView, Stored, View};
 use crate::{Error, ResourceKind};
 
 /// The state of a catalog.
@@ -55,6 +55,9 @@ pub struct CatalogState {
     /// The packages of the catalog, if the package server is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<Vec<String>>,
+    /// Why its packages cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages_error: Option<String>,
 }
 
 /// Reads a catalog and its pods.
@@ -76,7 +79,7 @@ pub(super) async fn read(requests: &Requests<'_>, name: &str) -> Result<CatalogS
 impl CatalogState {
     pub(crate) fn of(catalog: CatalogSource, pods: &[PodView]) -> CatalogState {
         let CatalogSource { metadata, spec, status, .. } = catalog;
-        let name = metadata.name.unwrap_or_default();
+        let name = metadata.name().to_owned();
         let given = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut pods: Vec<PodState> = pods.iter().filter_map(|pod| PodState::of(pod, &name)).collect();
         pods.sort_by(|a, b| a.name.cmp(&b.name));
@@ -84,7 +87,7 @@ impl CatalogState {
         let serving = || pods.iter().filter(|pod| pod.role == PodRole::Serving && pod.ready);
         let address = Some(spec.address.clone()).filter(|address| spec.image.is_empty() && !address.is_empty());
         CatalogState {
-            namespace: metadata.namespace.unwrap_or_default(),
+            namespace: metadata.namespace().to_owned(),
             state: status.connection_state.last_observed_state,
             address: given(status.connection_state.address).or(address),
             image_in_use: serving().find_map(|pod| pod.image_id.clone()),
@@ -93,6 +96,7 @@ impl CatalogState {
             reason: given(status.reason),
             message: given(status.message),
             packages: None,
+            packages_error: None,
             name,
             display_name: spec.display_name,
             publisher: spec.publisher,

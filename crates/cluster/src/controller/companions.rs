@@ -13,7 +13,7 @@ use super::reconcile::{Work, namespace_of};
 use super::status::second;
 use crate::catalog_source::{CatalogSpec, PORT, service_name};
 use crate::request::ObjectName;
-use crate::views::is_owned;
+use crate::views::{Stored, is_owned};
 use crate::{ClusterObject, Error, ResourceKind};
 
 /// The field manager of the controller.
@@ -31,11 +31,11 @@ pub(crate) struct Companions {
 
 /// Removes the objects of an image that the catalog no longer names.
 pub(super) async fn remove_pods(object: &ClusterObject, spec: &CatalogSpec, work: &Work<'_>) -> Result<(), Error> {
-    let (context, uid) = (work.context, object.metadata.uid.clone().unwrap_or_default());
-    if !context.may_be_served(&uid) {
+    let (context, uid) = (work.context, object.metadata.uid());
+    if !context.may_be_served(uid) {
         return Ok(());
     }
-    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned();
     if known.is_some_and(|known| known.hash == spec.address && known.applied.elapsed() < APPLY_AGAIN) {
         return Ok(());
     }
@@ -44,15 +44,14 @@ pub(super) async fn remove_pods(object: &ClusterObject, spec: &CatalogSpec, work
         perform(&PodAction::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", work).await?;
     }
     for (kind, companion) in source.companions() {
-        let named = ObjectName::new(kind, namespace_of(object), &ObjectName::of(kind, &companion).name);
-        let there = work.requests.metadata(&named).await?.unwrap_or_default();
+        let named = ObjectName::new(kind, namespace_of(object), &ObjectName::of(kind, &companion)?.name);
         // Another owner may have an object of that name.
-        if is_owned(&there, Some(&uid)) {
+        if let Some(there) = work.requests.metadata(&named).await?.filter(|there| is_owned(there, Some(uid))) {
             work.requests.delete(&named, there.uid.as_deref()).await?;
         }
     }
     let cleared = Companions { hash: spec.address.clone(), applied: Instant::now(), service: Value::Null };
-    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, cleared);
+    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), cleared);
     Ok(())
 }
 
@@ -62,8 +61,8 @@ pub(super) async fn ensure_companions(source: &ManagedCatalog<'_>, work: &Work<'
     let context = work.context;
     let companions = source.companions();
     let hash = hash(&companions.iter().map(|(_, companion)| companion.clone()).collect());
-    let uid = source.object.metadata.uid.clone().unwrap_or_default();
-    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+    let uid = source.object.metadata.uid();
+    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned();
     if let Some(known) = known.filter(|known| known.hash == hash && known.applied.elapsed() < APPLY_AGAIN) {
         return Ok(known.service);
     }
@@ -81,7 +80,7 @@ pub(super) async fn ensure_companions(source: &ManagedCatalog<'_>, work: &Work<'
         }
     }
     let companions = Companions { hash, applied: Instant::now(), service: service.clone() };
-    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, companions);
+    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), companions);
     Ok(service)
 }
 
@@ -91,7 +90,7 @@ async fn apply(
     object: &ClusterObject,
     work: &Work<'_>,
 ) -> Result<ClusterObject, Error> {
-    let ObjectName { name, .. } = ObjectName::of(kind, companion);
+    let ObjectName { name, .. } = ObjectName::of(kind, companion)?;
     let (objects, how, patch) =
         (work.objects(kind, object), PatchParams::apply(MANAGER).force(), Patch::Apply(companion));
     work.requests.retry(&format!("{} {name}", kind.kind), |_| objects.patch(&name, &how, &patch)).await

@@ -24,7 +24,7 @@ pub(crate) struct LeaderLease {
     duration: Duration,
     metrics: Arc<ControllerMetrics>,
     /// The last observed version, and when it was first observed: clocks of other machines are not trusted.
-    seen: Option<(String, Instant)>,
+    seen: Option<(Option<String>, Instant)>,
 }
 
 impl LeaderLease {
@@ -118,7 +118,7 @@ impl LeaderLease {
         };
         let mut lease = views::Lease::of(&found)?;
         let holder = &lease.spec.holder_identity;
-        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let version = lease.metadata.resource_version.clone();
         let since = match &self.seen {
             Some((seen, since)) if *seen == version => *since,
             _ => Instant::now(),

@@ -33,6 +33,7 @@ use tokio_stream::StreamExt;
 
 use crate::catalog_source::MANAGED_LABEL;
 use crate::error::api_message;
+use crate::views::Stored;
 use crate::{Cluster, ClusterObject, Error, ResourceKind};
 use connection::Connections;
 use lease::LeaderLease;
@@ -153,7 +154,7 @@ fn managed_selector() -> String {
 /// Returns the catalog that owns an object.
 fn catalog_owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let source = ResourceKind::CATALOG_SOURCE;
-    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let owners = metadata.owners();
     owners.iter().find(|owner| owner.kind == source.kind && owner.api_version == source.api_version())
 }
 
@@ -188,7 +189,7 @@ async fn run_as_leader(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<C
     });
     let tries: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
     let (done, gone) = (tries.clone(), tries.clone());
-    let key = |object: &ClusterObject| object.metadata.uid.clone().unwrap_or_default();
+    let key = |object: &ClusterObject| object.metadata.uid().to_owned();
     let managed = || watcher::Config::default().labels(&managed_selector());
     let source = ResourceKind::CATALOG_SOURCE;
     let mut controller = Controller::new_with(objects(source), watcher::Config::default(), source.resource())
@@ -201,7 +202,7 @@ async fn run_as_leader(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<C
             if kind != ResourceKind::POD {
                 context.companions_changed(&owner.uid);
             }
-            let namespace = object.metadata.namespace.unwrap_or_default();
+            let namespace = object.metadata.namespace().to_owned();
             Some(ObjectRef::<ClusterObject>::new_with(&owner.name, source.resource()).within(&namespace))
         };
         controller = controller.watches_with(objects(kind), kind.resource(), managed(), owner);

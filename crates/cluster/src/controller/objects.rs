@@ -18,6 +18,7 @@ use crate::catalog_source::{
     CatalogSpec, Complaint, ExtractContent, MANAGED_LABEL, PORT, PodConfig, SERVING_LABEL, UPDATE_LABEL, service_name,
 };
 use crate::request::Requests;
+use crate::views::Stored;
 use crate::watcher::NoReports;
 use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
@@ -61,11 +62,11 @@ pub(crate) struct ManagedCatalog<'a> {
 
 impl ManagedCatalog<'_> {
     pub(crate) fn name(&self) -> &str {
-        self.object.metadata.name.as_deref().unwrap_or_default()
+        self.object.metadata.name()
     }
 
     pub(crate) fn namespace(&self) -> &str {
-        self.object.metadata.namespace.as_deref().unwrap_or_default()
+        self.object.metadata.namespace()
     }
 
     fn annotation(&self, name: &str) -> Option<&str> {
@@ -87,7 +88,7 @@ impl ManagedCatalog<'_> {
             api_version: ResourceKind::CATALOG_SOURCE.api_version(),
             kind: ResourceKind::CATALOG_SOURCE.kind.to_owned(),
             name: self.name().to_owned(),
-            uid: self.object.metadata.uid.clone().unwrap_or_default(),
+            uid: self.object.metadata.uid().to_owned(),
             controller: Some(true),
             block_owner_deletion: Some(false),
         }

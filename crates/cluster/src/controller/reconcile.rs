@@ -21,7 +21,7 @@ use super::status::{Report, report, second};
 use super::template::{ClusterVersion, TEMPLATE, conditions, resolve};
 use crate::catalog_source::{CatalogSpec, Complaint, service_address};
 use crate::request::Requests;
-use crate::views::{CatalogSourceStatus, ConnectionState, View};
+use crate::views::{CatalogSourceStatus, ConnectionState, Stored, View};
 use crate::{Cluster, ClusterObject, Error, ResourceKind};
 
 /// How often the connection to a catalog is checked.
@@ -74,14 +74,14 @@ impl Work<'_> {
     }
 
     async fn read(&self, seen: &ClusterObject) -> Result<Option<ClusterObject>, Error> {
-        let name = seen.metadata.name.as_deref().unwrap_or_default();
+        let name = seen.metadata.name();
         let sources = self.objects(ResourceKind::CATALOG_SOURCE, seen);
         self.requests.retry(&format!("catalog {name}"), |_| sources.get_opt(name)).await
     }
 }
 
 pub(super) fn namespace_of(object: &ClusterObject) -> &str {
-    object.metadata.namespace.as_deref().unwrap_or_default()
+    object.metadata.namespace()
 }
 
 impl ReconcileContext {
@@ -91,10 +91,9 @@ impl ReconcileContext {
 
     /// Returns the last observed connection state, and when to check again.
     fn connection(&self, object: &ClusterObject, known: &ConnectionState, address: &str) -> (&'static str, Duration) {
-        let (uid, generation) = (object.metadata.uid.as_deref(), object.metadata.generation);
         let seen = (known.address == address).then_some(known.last_observed_state.as_str());
         let Connection { state, checking } =
-            self.connections.state_of(uid.unwrap_or_default(), generation.unwrap_or_default(), address, seen);
+            self.connections.state_of(object.metadata.uid(), object.metadata.generation(), address, seen);
         let again = match state {
             _ if checking => CHECK_SOON,
             "READY" => CHECK,
@@ -184,7 +183,7 @@ pub(crate) async fn reconcile(seen: &ClusterObject, context: &ReconcileContext) 
 }
 
 async fn sync(seen: &ClusterObject, work: &Work<'_>) -> Result<Action, Error> {
-    let name = seen.metadata.name.clone().unwrap_or_default();
+    let name = seen.metadata.name().to_owned();
     // The watched object may be stale: acting on it could start a pod twice.
     let found = work.read(seen).await?;
     let Some(mut object) = found.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
@@ -224,7 +223,7 @@ async fn sync(seen: &ClusterObject, work: &Work<'_>) -> Result<Action, Error> {
 async fn follow_template(object: &mut ClusterObject, work: &Work<'_>) -> Result<(), Error> {
     let template = object.metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE)).cloned();
     let Some(template) = template else { return Ok(()) };
-    let name = object.metadata.name.clone().unwrap_or_default();
+    let name = object.metadata.name().to_owned();
     let client = &work.context.cluster.client;
     let info = work.requests.retry("version of the cluster", |_| client.apiserver_version()).await?;
     let version = ClusterVersion { major: info.major, minor: info.minor, git: info.git_version };
@@ -255,7 +254,7 @@ async fn serve_image(object: &ClusterObject, spec: &CatalogSpec, work: &Work<'_>
         _ => enforces_restricted(object, work).await?,
     };
     let source = ManagedCatalog { object, spec, restricted };
-    context.note_served(object.metadata.uid.as_deref().unwrap_or_default());
+    context.note_served(object.metadata.uid());
     let pod_spec = match source.pod_spec(&context.images) {
         Ok(pod_spec) => pod_spec,
         Err(complaint) => {
@@ -265,7 +264,7 @@ async fn serve_image(object: &ClusterObject, spec: &CatalogSpec, work: &Work<'_>
     };
     let service = ensure_companions(&source, work).await?;
     let hash = hash(&pod_spec);
-    let uid = object.metadata.uid.clone().unwrap_or_default();
+    let uid = object.metadata.uid().to_owned();
     let now = Timestamp::now();
     let pods = pods_of(&source, work).await?;
     let interval = spec.interval();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::reconcile::Work;
 use crate::catalog_source::Complaint;
 use crate::error::has_code;
-use crate::views::{CatalogSourceStatus, ConnectionState, Rest, View};
+use crate::views::{CatalogSourceStatus, ConnectionState, Rest, Stored, View};
 use crate::{ClusterObject, Error, ResourceKind};
 
 /// The status to write.
@@ -57,7 +57,7 @@ pub(super) async fn report(object: &ClusterObject, said: Report, work: &Work<'_>
     if is_part_of(&status, &before) {
         return Ok(());
     }
-    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let name = object.metadata.name();
     let patch = Patch::Merge(json!({ "status": status }));
     let sources = work.objects(ResourceKind::CATALOG_SOURCE, object);
     let how = PatchParams::default();

@@ -164,7 +164,7 @@ pub async fn install(
     requests.check_time()?;
     let mut wanted = ObjectName::new(ResourceKind::CLUSTER_EXTENSION, "", &extension.name);
     for (kind, object) in extension.objects(carried) {
-        let name = ObjectName::of(kind, &object);
+        let name = ObjectName::of(kind, &object)?;
         if kind == ResourceKind::NAMESPACE && requests.metadata(&name).await?.is_some() {
             continue;
         }

@@ -100,7 +100,7 @@ async fn check_conflicts(requests: &Requests<'_>, extension: &Extension) -> Resu
     let nothing =
         Carried { image: String::new(), registry: String::new(), index_image: String::new(), items: Vec::new() };
     for (kind, object) in extension.objects(&nothing) {
-        let name = ObjectName::of(kind, &object);
+        let name = ObjectName::of(kind, &object)?;
         if kind == ResourceKind::NAMESPACE {
             continue;
         }

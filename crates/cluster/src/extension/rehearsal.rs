@@ -7,20 +7,21 @@ use bundle::rehearse::v1::{CertificateProvider, Profile, Runtime};
 use bundle::rehearse::{InstallModeType, Installer, Level, OlmGeneration, RehearsalInput, Rehearse};
 use bundle::review::crd;
 use fbc::Limits;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::objects::InstallerAccount;
 use super::offer::OlmFeatures;
 use super::upgrade::definitions;
 use crate::run::install_mode::{InstallMode, InstallModeError, ModeType};
-use crate::views::{ClusterRole, Identity, decode, metadata};
+use crate::views::{AnyObject, ClusterRole, Stored, decode};
 use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The result of a rehearsal.
 pub(super) struct Rehearsed {
     pub(super) version: String,
     objects: Vec<Value>,
+    /// The kinds and names of these objects.
+    identities: Vec<AnyObject>,
     /// The minimal permissions to install it.
     rules: Vec<Value>,
 }
@@ -82,6 +83,7 @@ impl Rehearsal<'_> {
         let role = bundle::rehearse::installer(&prediction.objects, self.name, Installer::Every);
         Ok(Rehearsed {
             version: bundle.version,
+            identities: prediction.objects.iter().map(AnyObject::of).collect::<Result<_, Error>>()?,
             objects: prediction.objects,
             rules: decode::<ClusterRole>(role)?.rules,
         })
@@ -103,19 +105,16 @@ impl Rehearsal<'_> {
 }
 
 impl Rehearsed {
-    fn identities(&self) -> impl Iterator<Item = (Identity, &Value)> {
-        self.objects.iter().filter_map(|object| Some((Identity::deserialize(object).ok()?, object)))
-    }
-
     /// Returns the names of the CRDs.
     pub(super) fn definitions(&self) -> Vec<String> {
-        let crds = self.identities().filter(|(identity, _)| identity.kind == ResourceKind::CRD.kind);
-        crds.filter_map(|(_, crd)| metadata(crd).name).collect()
+        let crds = self.identities.iter().filter(|object| object.kind == ResourceKind::CRD.kind);
+        crds.map(|crd| crd.metadata.name().to_owned()).collect()
     }
 
     /// Returns the distinct kinds of the objects, with their `apiVersion`.
     pub(super) fn kinds(&self) -> Vec<(String, String)> {
-        let mut kinds: Vec<_> = self.identities().map(|(identity, _)| (identity.api_version, identity.kind)).collect();
+        let kind = |object: &AnyObject| (object.api_version.clone(), object.kind.clone());
+        let mut kinds: Vec<_> = self.identities.iter().map(kind).collect();
         kinds.sort();
         kinds.dedup();
         kinds

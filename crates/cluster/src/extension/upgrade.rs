@@ -15,7 +15,7 @@ use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
 use crate::run::catalog::{CatalogConsumer, CatalogOptions, NO_INDEX, RunCatalog, RunCatalogError, blocking};
 use crate::run::names::{self, RUN_LABEL};
-use crate::run::objects::{INDEX_IMAGE, injected};
+use crate::run::objects::{INDEX_IMAGE, INJECTED_BUNDLES, injected};
 use crate::run::pod::IndexItem;
 use crate::run::preflight::{NeededRight, missing};
 use crate::views::{
@@ -106,7 +106,7 @@ impl RunExtensionUpgrade<'_> {
         let registry = self.catalog.registry.clone().or_else(known).ok_or(RunCatalogError::NoRegistry)?;
         let options = CatalogOptions { registry: Some(registry.clone()), ..self.catalog.clone() };
         let catalog = RunCatalog { options: &options, ..catalog };
-        let index_image = if found.index_image.is_empty() { NO_INDEX } else { &found.index_image };
+        let index_image = &found.index_image;
         let image = blocking(|| {
             let index = catalog.index(index_image, false)?;
             let bundles = catalog.with_earlier(&found.items, newest)?;
@@ -120,7 +120,7 @@ impl RunExtensionUpgrade<'_> {
             bundle: facts.csv,
             version: rehearsed.version.clone(),
             account: if offer.needs_account { rehearsed.account() } else { InstallerAccount::None },
-            carried: Carried { image, registry: registry.to_string(), index_image: index_image.to_owned(), items },
+            carried: Carried { image, registry: registry.to_string(), index_image: index_image.clone(), items },
             ignore_crd_safety: self.ignore_crd_safety,
             found,
         })
@@ -194,6 +194,12 @@ async fn find(
         )));
     };
     watcher.done(&format!("Found {name} and {}", catalog.object_name()));
+    for key in [INJECTED_BUNDLES, INDEX_IMAGE] {
+        if annotation(&catalog.metadata, key).is_empty() {
+            let (object, package) = (catalog.object_name().to_string(), package.to_owned());
+            return Err(Error::Unannotated { object, key, package });
+        }
+    }
     let annotation = |key: &str| annotation(&catalog.metadata, key).to_owned();
     let watched = extension.spec.config.as_ref().and_then(|config| config.inline.watch_namespace.clone());
     Ok(InstalledExtension {
@@ -221,7 +227,7 @@ pub(super) async fn definitions(
     let requests = Requests::new(cluster, watcher, deadline);
     let mut found = Vec::new();
     for name in names {
-        found.extend(requests.get(&ObjectName::new(ResourceKind::CRD, "", name)).await?);
+        found.extend(requests.get(&ObjectName::new(ResourceKind::CRD, "", name)).await?.map(|crd| json!(crd)));
     }
     Ok(found)
 }

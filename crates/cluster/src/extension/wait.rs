@@ -4,8 +4,8 @@ use kube::api::ListParams;
 
 use super::objects::owned_by;
 use crate::request::{ObjectName, Requests};
-use crate::run::wait::explain_deployment;
-use crate::views::{Certificate, ClusterExtension, Condition, Deployment, View, condition};
+use crate::run::wait::{explain_deployment, unchecked};
+use crate::views::{Certificate, ClusterExtension, Condition, Deployment, Stored, View, condition};
 use crate::watch::Watch;
 use crate::{Error, ResourceKind, cluster_catalog, diagnosis};
 
@@ -16,8 +16,10 @@ const PERMANENT: [&str; 3] = ["Blocked", "InvalidConfiguration", "ProgressDeadli
 pub(super) async fn for_catalog(requests: &Requests<'_>, name: &str) -> Result<(), Error> {
     let late = |why: String| Error::refused(format!("ClusterCatalog {name} is not served: {why}"));
     let state = cluster_catalog::wait(requests, name, late).await?;
-    let image = state.image_in_use.unwrap_or_default();
-    requests.watcher.done(&format!("ClusterCatalog {name} is served from {image}"));
+    requests.watcher.done(&match state.image_in_use {
+        Some(image) => format!("ClusterCatalog {name} is served from {image}"),
+        None => format!("ClusterCatalog {name} is served"),
+    });
     Ok(())
 }
 
@@ -51,7 +53,7 @@ struct ExtensionConditions<'a> {
 
 impl ExtensionConditions<'_> {
     fn of(there: &ClusterExtension) -> ExtensionConditions<'_> {
-        let generation = there.metadata.generation.unwrap_or_default();
+        let generation = there.metadata.generation();
         let is_current = |one: &&Condition| one.observed_generation.unwrap_or(generation) >= generation;
         let condition = |kind: &str| condition(&there.status.conditions, kind).filter(is_current);
         let bundle = there.status.install.as_ref().map_or("", |install| install.bundle.name.as_str());
@@ -119,7 +121,12 @@ pub(super) async fn for_deployments(
 
 /// Returns the certificates that are not ready, one per line.
 async fn certificates(requests: &Requests<'_>, namespace: &str, selector: &ListParams) -> String {
-    let found: Vec<Certificate> = requests.list(namespace, selector).await.unwrap_or_default();
+    let found: Vec<Certificate> = match requests.list(namespace, selector).await {
+        Ok(found) => found,
+        // The cluster has no cert-manager.
+        Err(error) if error.is_missing() => Vec::new(),
+        Err(error) => return unchecked(&error),
+    };
     let not_ready = |one: &Certificate| {
         let ready = condition(&one.status.conditions, "Ready");
         if ready.is_some_and(Condition::is_true) {

@@ -17,7 +17,7 @@ use super::wait::{self, WaitContext};
 use super::{names, operator_group, pod};
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
-use crate::views::{CatalogSource, InstallPlan, View, decode};
+use crate::views::{CatalogSource, InstallPlan, Subscription, View};
 use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// The content of the registry pod of a run.
@@ -243,7 +243,7 @@ pub async fn run(
     let source = objects::catalog_source(namespace, &facts.package, &settings.pull_secret, settings.security);
     let creating = |what: &'static str| move |error: Error| Error::refused(format!("error creating {what}: {error}"));
     let source = ledger.create(requests, ResourceKind::CATALOG_SOURCE, json!(source), None).await;
-    let source: CatalogSource = decode(source.map_err(creating("catalog source"))?)?;
+    let source = CatalogSource::of(&source.map_err(creating("catalog source"))?)?;
     let source_name = source.object_name();
     let (pod, ip) = carry::serve(requests, ledger, &source, serving).await?;
     let served = PodConnection {
@@ -264,7 +264,7 @@ pub async fn run(
     }
 
     let subscription = objects::subscription(namespace, &facts.package, &plan.channel, &facts.csv);
-    let subscription_name = ObjectName::of(ResourceKind::SUBSCRIPTION, &subscription);
+    let subscription_name = ObjectName::of(ResourceKind::SUBSCRIPTION, &subscription)?;
     ledger.create(requests, ResourceKind::SUBSCRIPTION, subscription, None).await.map_err(creating("subscription"))?;
     watcher.done(&format!("Created Subscription: {}", subscription_name.name));
 
@@ -306,7 +306,8 @@ pub(crate) async fn install(
         let others = others.join(", ");
         requests.watcher.warn(&format!("InstallPlan {} also installs or upgrades: {others}", plan.name));
     }
-    let subscription = requests.read(context.subscription).await?.unwrap_or_default();
+    let subscription: Option<Subscription> = requests.read(context.subscription).await?;
+    let subscription = subscription.ok_or_else(|| Error::Deleted { object: context.subscription.to_string() })?;
     let planned = Planned::read(requests, &there, csv, &subscription).await?;
     let sent = match approval {
         Approval::RolledBack(ledger) => Some(ledger.approves(planned.clone())?),
@@ -328,11 +329,63 @@ pub(crate) async fn install(
 pub(crate) async fn note(requests: &Requests<'_>, source: &ObjectName, planned: &Planned) {
     let recorded = async {
         let created = planned.created(requests).await?;
-        requests.update(source, |source: &mut CatalogSource| planned::record(&mut source.metadata, &created)).await
+        let record = |source: &mut CatalogSource| Ok(planned::record(&mut source.metadata, &created)?);
+        requests.try_update(source, record).await
     };
     if let Err(error) = recorded.await {
         requests
             .watcher
             .warn(&format!("recording the objects of OLM failed, so 'cleanup' will not remove them: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fake;
+    use crate::watcher::NoReports;
+
+    #[tokio::test]
+    async fn no_plan_is_approved_for_a_subscription_that_was_deleted_meanwhile() {
+        let approvals = Arc::new(AtomicUsize::new(0));
+        let (reads, approved) = (AtomicUsize::new(0), approvals.clone());
+        let cluster = fake::cluster(move |method, path| {
+            let described = |fields: Value| {
+                let mut object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "x"});
+                object["metadata"] = json!({"name": "a", "namespace": "ns"});
+                object["status"] = fields;
+                (200, object)
+            };
+            match (method, path.rsplit('/').nth(1)) {
+                ("PUT", _) => {
+                    approved.fetch_add(1, Ordering::Relaxed);
+                    described(json!({}))
+                }
+                (_, Some("subscriptions")) if reads.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    described(json!({"installPlanRef": {"name": "install-1"}}))
+                }
+                (_, Some("installplans")) => described(json!({"phase": "RequiresApproval"})),
+                _ => fake::failure(404, "not found"),
+            }
+        });
+        let requests = Requests::within(&cluster, &NoReports, Duration::from_secs(2));
+        let object = |kind| ObjectName::new(kind, "ns", "a");
+        let (subscription, source, pod) =
+            (object(ResourceKind::SUBSCRIPTION), object(ResourceKind::CATALOG_SOURCE), object(ResourceKind::POD));
+        let context = WaitContext {
+            subscription: &subscription,
+            catalog_source: &source,
+            pod: &pod,
+            bundle_image: "r.test/a:v1",
+        };
+        let ledger = Ledger::default();
+        let installed = install(&requests, &context, None, "a.v1", Approval::RolledBack(&ledger)).await;
+        let error = installed.expect_err("a failure");
+        assert!(error.to_string().starts_with("Subscription ns/a no longer exists"), "{error}");
+        assert_eq!((approvals.load(Ordering::Relaxed), ledger.left()), (0, Vec::new()));
     }
 }

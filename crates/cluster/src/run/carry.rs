@@ -49,7 +49,7 @@ async fn config_maps(
     let (named, owner) = (source.object_name(), source.owner_reference());
     for (index, part) in parts.iter().enumerate() {
         let map = objects::config_map(&named.namespace, &config_map_name(&named.name, index + 1), part);
-        let name = ObjectName::of(ResourceKind::CONFIG_MAP, &map);
+        let name = ObjectName::of(ResourceKind::CONFIG_MAP, &map)?;
         requests.watcher.state("ConfigMaps", &format!("{} of {}", index + 1, parts.len()));
         match ledger.create(requests, ResourceKind::CONFIG_MAP, map, Some(&owner)).await {
             Ok(_) => {}

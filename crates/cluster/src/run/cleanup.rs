@@ -17,7 +17,7 @@ use super::recreated::Recreated;
 use super::wait;
 use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests};
-use crate::views::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, View, is_owned, label};
+use crate::views::{CatalogSource, ClusterServiceVersion, InstallPlan, Stored, Subscription, View, is_owned, label};
 use crate::{Cluster, Error, ResourceKind, Watcher};
 
 /// What to remove.
@@ -52,6 +52,8 @@ impl CleanupReport {
 struct PackageObjects {
     subscription: Option<Subscription>,
     csvs: Vec<ClusterServiceVersion>,
+    /// Its catalog, which may be deleted already.
+    source_name: ObjectName,
     source: Option<CatalogSource>,
     /// Whether `run bundle` installed it.
     ours: bool,
@@ -193,7 +195,7 @@ fn recreated<'a>(requests: &Requests<'_>, found: &'a PackageObjects, options: &'
     let created = created.map(|(object, uid)| (object.clone(), Some(uid.clone())));
     Recreated {
         package: &options.package,
-        source: found.source.as_ref().and_then(|source| source.metadata.name.as_deref()).unwrap_or_default(),
+        source: &found.source_name.name,
         objects: created.chain(csvs).collect(),
         versions: found.csvs.iter().map(|csv| version(namespace, csv)).collect(),
     }
@@ -205,7 +207,8 @@ async fn find(requests: &Requests<'_>, options: &RunCleanup) -> Result<PackageOb
     let subscriptions: Vec<Subscription> = requests.list(namespace, &ListParams::default()).await?;
     let subscription = subscriptions.into_iter().find(|one| one.spec.name == package);
     let csvs = find_csvs(requests, subscription.as_ref(), package).await?;
-    let source = find_source(requests, subscription.as_ref(), package).await?;
+    let source_name = source_name(namespace, subscription.as_ref(), package);
+    let source: Option<CatalogSource> = requests.read(&source_name).await?;
     let mut all: Vec<InstallPlan> = Vec::new();
     if subscription.is_some() {
         all = requests.list(namespace, &ListParams::default()).await?;
@@ -216,7 +219,7 @@ async fn find(requests: &Requests<'_>, options: &RunCleanup) -> Result<PackageOb
     let by_run = |one: &Subscription| label(&one.metadata, RUN_LABEL).is_some();
     let ours =
         source.as_ref().is_some_and(|source| is_ours(source, package)) || subscription.as_ref().is_some_and(by_run);
-    let mut found = PackageObjects { subscription, csvs, source, ours, created: Vec::new(), plans };
+    let mut found = PackageObjects { subscription, csvs, source_name, source, ours, created: Vec::new(), plans };
     match ours {
         true => add_created_by_run(requests, &mut found, &own, &all).await?,
         false if options.crds => add_owned_crds(requests, &mut found, |_| true).await?,
@@ -232,7 +235,9 @@ async fn add_created_by_run(
     own: &[&InstallPlan],
     all: &[InstallPlan],
 ) -> Result<(), Error> {
-    found.created = found.source.as_ref().map(|source| recorded(&source.metadata)).unwrap_or_default();
+    if let Some(source) = &found.source {
+        found.created = recorded(&source.metadata)?;
+    }
     for plan in own {
         add_created(requests, plan, all, &found.csvs, &mut found.created).await?;
     }
@@ -272,7 +277,7 @@ async fn add_owned_crds(
 }
 
 fn version(namespace: &str, csv: &ClusterServiceVersion) -> String {
-    format!("{namespace}/{}", csv.metadata.name.as_deref().unwrap_or_default())
+    format!("{namespace}/{}", csv.metadata.name())
 }
 
 /// Adds the objects that one of all plans created for versions and their dependencies.
@@ -329,21 +334,15 @@ async fn find_csvs(
     Ok(found)
 }
 
-/// Finds the CatalogSource of a package.
-async fn find_source(
-    requests: &Requests<'_>,
-    subscription: Option<&Subscription>,
-    package: &str,
-) -> Result<Option<CatalogSource>, Error> {
-    let namespace = requests.cluster.namespace.as_str();
-    let source = match subscription.map(|one| (one.spec.source.as_str(), one.spec.source_namespace.as_str())) {
+/// Returns the name of the CatalogSource of a package.
+fn source_name(namespace: &str, subscription: Option<&Subscription>, package: &str) -> ObjectName {
+    match subscription.map(|one| (one.spec.source.as_str(), one.spec.source_namespace.as_str())) {
         None | Some(("", _)) => {
             ObjectName::new(ResourceKind::CATALOG_SOURCE, namespace, &names::catalog_source(package))
         }
         Some((name, "")) => ObjectName::new(ResourceKind::CATALOG_SOURCE, namespace, name),
         Some((name, namespace)) => ObjectName::new(ResourceKind::CATALOG_SOURCE, namespace, name),
-    };
-    requests.read(&source).await
+    }
 }
 
 /// Returns whether `run bundle` created a CatalogSource for a package, of opm or of the Go tool.

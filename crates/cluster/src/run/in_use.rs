@@ -4,7 +4,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::ApiResource;
 
 use crate::request::{ObjectName, Requests};
-use crate::views::{ClusterServiceVersion, Definition, InstallPlan, View, label};
+use crate::views::{ClusterServiceVersion, Definition, InstallPlan, Stored, View, label};
 use crate::{Error, ResourceKind};
 
 /// Returns why a CRD must stay; `None` if it can be deleted.
@@ -84,7 +84,7 @@ async fn first_object(requests: &Requests<'_>, crd: &ObjectName) -> Result<Optio
     let what = format!("listing {}.{} in all namespaces", resource.plural, resource.group);
     let found = requests.retry(&what, |_| objects.list(&one)).await?;
     let shown = |object: DynamicObject| {
-        let name = object.metadata.name.unwrap_or_default();
+        let name = object.metadata.name().to_owned();
         object.metadata.namespace.map_or(name.clone(), |namespace| format!("{namespace}/{name}"))
     };
     Ok(found.items.into_iter().next().map(shown))

@@ -6,7 +6,7 @@ use fbc::quote::quote;
 
 use super::install_mode::{InstallMode, ModeType, Targets};
 use super::objects;
-use crate::views::OperatorGroup;
+use crate::views::{OperatorGroup, Selector, Stored};
 
 /// Why the OperatorGroups of a namespace do not match a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +30,13 @@ pub enum OperatorGroupError {
         /// The requested install mode.
         asked: InstallMode,
     },
+    /// Only OLM knows the namespaces that a selector matches.
+    #[error(
+        "OLM reports no namespaces that the selector of operatorgroup {} matches: check with 'kubectl get operatorgroup \
+         {_0} -o yaml', or omit --install-mode",
+        quote(_0)
+    )]
+    Unmatched(String),
     /// OLM installs nothing in a namespace with several groups.
     #[error("more than one operator group in namespace {namespace}: [{}]", groups.join(" "))]
     Several {
@@ -48,7 +55,7 @@ pub(crate) fn decide(
     targets: &Targets,
     namespace: &str,
 ) -> Result<Option<Value>, OperatorGroupError> {
-    let name = |group: &OperatorGroup| group.metadata.name.clone().unwrap_or_default();
+    let name = |group: &OperatorGroup| group.metadata.name().to_owned();
     match groups {
         [] => match (&targets.namespaces, targets.mode) {
             (Some(namespaces), _) => Ok(Some(objects::operator_group(namespace, namespaces))),
@@ -56,9 +63,10 @@ pub(crate) fn decide(
         },
         [group] => {
             let Some(asked) = &targets.asked else { return Ok(None) };
-            let mut wanted = targets.namespaces.clone().unwrap_or_default();
+            let mut wanted = targets.namespaces.clone().ok_or(OperatorGroupError::NoNamespaces(targets.mode))?;
             wanted.sort();
-            if watched(group) == wanted {
+            let watched = watched(group).ok_or_else(|| OperatorGroupError::Unmatched(name(group)))?;
+            if watched == wanted {
                 return Ok(None);
             }
             Err(OperatorGroupError::Incompatible { group: name(group), asked: asked.clone() })
@@ -70,16 +78,16 @@ pub(crate) fn decide(
     }
 }
 
-/// Returns the target namespaces of a group; empty means all.
-fn watched(group: &OperatorGroup) -> Vec<String> {
+/// Returns the target namespaces of a group; empty means all. `None` if OLM has not reported those that its selector
+/// matches.
+fn watched(group: &OperatorGroup) -> Option<Vec<String>> {
     let named = |names: &[String]| names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>();
     let mut watched = named(&group.spec.target_namespaces);
     if watched.is_empty() {
-        // Only OLM knows the namespaces that a selector matches.
         watched = named(&group.status.namespaces);
     }
     watched.sort();
-    watched
+    (!watched.is_empty() || group.spec.selector.as_ref().is_none_or(Selector::matches_all)).then_some(watched)
 }
 
 #[cfg(test)]
@@ -126,5 +134,21 @@ mod tests {
                 .to_string(),
             "more than one operator group in namespace ns: [a b]"
         );
+    }
+    #[test]
+    fn a_selector_without_reported_namespaces_does_not_mean_all_namespaces() {
+        let selecting = |status: Value| {
+            let selector = json!({"matchLabels": {"team": "a"}});
+            decode(json!({"metadata": {"name": "og"}, "spec": {"selector": selector}, "status": status})).unwrap()
+        };
+        let all = targets(Some("AllNamespaces"), &["AllNamespaces"]);
+        insta::assert_snapshot!(
+            decide(&[selecting(json!({}))], &all, "ns").unwrap_err(),
+            @"OLM reports no namespaces that the selector of operatorgroup \"og\" matches: check with 'kubectl get operatorgroup og -o yaml', or omit --install-mode"
+        );
+        let own = targets(Some("OwnNamespace"), &["OwnNamespace"]);
+        assert_eq!(decide(&[selecting(json!({"namespaces": ["ns"]}))], &own, "ns").unwrap(), None);
+        let global: OperatorGroup = decode(json!({"metadata": {"name": "og"}, "spec": {"selector": {}}})).unwrap();
+        assert_eq!(decide(&[global], &all, "ns").unwrap(), None);
     }
 }

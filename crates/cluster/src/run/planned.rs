@@ -5,6 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use super::recreated::Recreated;
 use super::{in_use, wait};
 use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests};
-use crate::views::{InstallPlan, PlanStep, Subscription, View, annotate, annotation};
+use crate::views::{InstallPlan, PlanStep, Stored, Subscription, View, annotate};
 use crate::{Error, ResourceKind};
 
 /// The annotation of a CatalogSource with the objects that the InstallPlans of a run created, for `cleanup`.
@@ -59,7 +60,7 @@ fn kind_named(name: &str) -> Option<ResourceKind> {
 
 /// Returns the objects of a plan, of the kinds that are not deleted with others.
 fn steps(plan: &InstallPlan) -> Vec<PlannedObject> {
-    let namespace = plan.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = plan.metadata.namespace();
     let step = |step: &PlanStep| {
         let kind = kind_named(&step.resource.kind)?;
         let object = ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, &step.resource.name);
@@ -131,10 +132,10 @@ impl Planned {
         })
     }
 
-    /// Returns the steps of the run in a state of the plan, without those whose objects existed before. OLM may add steps
-    /// after the approval.
-    fn steps(&self, state: &InstallPlan) -> Vec<PlannedObject> {
-        let mut steps = own_steps(state, &self.csv);
+    /// Returns the steps of the run in the last state of the plan, without those whose objects existed before. OLM may
+    /// add steps after the approval. Of a deleted plan, the steps before the approval are known.
+    fn steps(&self, state: Option<&InstallPlan>) -> Vec<PlannedObject> {
+        let mut steps = state.map_or_else(Vec::new, |state| own_steps(state, &self.csv));
         steps.retain(|step| !self.before.contains(&step.object));
         let unknown = self.missing.iter().filter(|known| steps.iter().all(|step| step.object != known.object));
         steps.extend(unknown.cloned().collect::<Vec<_>>());
@@ -144,8 +145,8 @@ impl Planned {
 
     /// Returns the objects of the run that the plan has created, with uids.
     pub(crate) async fn created(&self, requests: &Requests<'_>) -> Result<Vec<(ObjectName, String)>, Error> {
-        let state = requests.read(&self.plan).await?.unwrap_or_default();
-        let all = self.objects(requests, &self.steps(&state)).await?;
+        let state = requests.read(&self.plan).await?;
+        let all = self.objects(requests, &self.steps(state.as_ref())).await?;
         Ok(all.into_iter().filter_map(|(object, uid)| Some((object, uid?))).collect())
     }
 
@@ -181,11 +182,11 @@ impl Planned {
         Ok(objects)
     }
 
-    /// Removes the plan, whose last state is `state`, and its objects, except CRDs that others need.
+    /// Removes the plan, whose last state is `state` unless it was deleted, and its objects, except CRDs that others need.
     pub(crate) async fn remove(
         &self,
         requests: &Requests<'_>,
-        state: &InstallPlan,
+        state: Option<&InstallPlan>,
         outcome: &mut RolledBack,
         done: &(dyn Fn(&ObjectName) + Sync),
     ) -> Result<(), Error> {
@@ -197,7 +198,7 @@ impl Planned {
         let uid = |(object, uid): &(ObjectName, Option<String>)| Some((object.clone(), uid.clone()?));
         let created: Vec<_> = objects.iter().filter_map(uid).collect();
         remove(requests, &created, InUse::Kept, &[], outcome, done).await?;
-        if wait::is_long_done(state) {
+        if state.is_some_and(wait::is_long_done) {
             return Ok(());
         }
         let recreated = Recreated {
@@ -275,9 +276,22 @@ struct Recorded {
     uid: String,
 }
 
+/// The record of created objects has another form than opm writes.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "annotation {CREATED} of CatalogSource {namespace}/{name} cannot be read: {source}\n  help: it lists objects that OLM \
+     created for the operator: delete what is left of them, and remove it with 'kubectl annotate -n {namespace} \
+     catalogsource {name} {CREATED}-'"
+)]
+pub struct RecordError {
+    namespace: String,
+    name: String,
+    source: serde_json::Error,
+}
+
 /// Records the objects of plans in an annotation of the CatalogSource.
-pub(crate) fn record(catalog_source: &mut ObjectMeta, created: &[(ObjectName, String)]) {
-    let mut all = recorded(catalog_source);
+pub(crate) fn record(catalog_source: &mut ObjectMeta, created: &[(ObjectName, String)]) -> Result<(), RecordError> {
+    let mut all = recorded(catalog_source)?;
     for one in created {
         if !all.contains(one) {
             all.push(one.clone());
@@ -292,17 +306,28 @@ pub(crate) fn record(catalog_source: &mut ObjectMeta, created: &[(ObjectName, St
     if !list.is_empty() {
         annotate(catalog_source, CREATED, json!(list).to_string());
     }
+    Ok(())
 }
 
-/// Reads the recorded objects; an invalid annotation gives none.
-pub(crate) fn recorded(catalog_source: &ObjectMeta) -> Vec<(ObjectName, String)> {
-    let namespace = catalog_source.namespace.as_deref().unwrap_or_default();
-    let list: Vec<Recorded> = serde_json::from_str(annotation(catalog_source, CREATED)).unwrap_or_default();
-    let read = |one: Recorded| {
-        let kind = kind_named(&one.kind).filter(|_| !one.name.is_empty() && !one.uid.is_empty())?;
-        Some((ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, &one.name), one.uid))
+/// Reads the recorded objects; none if there is no annotation.
+pub(crate) fn recorded(catalog_source: &ObjectMeta) -> Result<Vec<(ObjectName, String)>, RecordError> {
+    let Some(text) = catalog_source.annotations.as_ref().and_then(|all| all.get(CREATED)) else {
+        return Ok(Vec::new());
     };
-    list.into_iter().filter_map(read).collect()
+    let namespace = catalog_source.namespace();
+    let read = |one: Recorded| {
+        let kind = kind_named(&one.kind).filter(|_| !one.name.is_empty() && !one.uid.is_empty());
+        let kind = kind.ok_or_else(|| {
+            serde_json::Error::custom(format!("{:?} {:?} has no known kind, name and uid", one.kind, one.name))
+        })?;
+        Ok((ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, &one.name), one.uid))
+    };
+    let list = serde_json::from_str(text).and_then(|list: Vec<Recorded>| list.into_iter().map(read).collect());
+    list.map_err(|source| RecordError {
+        namespace: namespace.to_owned(),
+        name: catalog_source.name().to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]
@@ -310,7 +335,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::views::decode;
+    use crate::views::{annotation, decode};
 
     fn plan(steps: Value) -> InstallPlan {
         decode(json!({"metadata": {"name": "install-1", "namespace": "ns"}, "status": {"plan": steps}})).unwrap()
@@ -360,9 +385,9 @@ mod tests {
     fn created_objects_are_read_back() {
         let mut source = ObjectMeta { namespace: Some("ns".into()), ..ObjectMeta::default() };
         let created = [(ObjectName::new(ResourceKind::CRD, "", "foos.example.com"), "u1".to_owned())];
-        record(&mut source, &created);
-        record(&mut source, &created);
-        assert_eq!(recorded(&source), created);
+        record(&mut source, &created).unwrap();
+        record(&mut source, &created).unwrap();
+        assert_eq!(recorded(&source).unwrap(), created);
         let crd = |versions: &[&str]| {
             let one = |(at, version): (usize, &&str)| (format!("{ALONGSIDE}{at}"), (*version).to_owned());
             let annotations = versions.iter().enumerate().map(one).collect();
@@ -371,9 +396,18 @@ mod tests {
         let versions = ["ns/foo.v1".to_owned()];
         assert!(is_only_for(&crd(&["ns/foo.v1"]), &versions));
         assert!(!is_only_for(&crd(&["ns/foo.v1", "other/foo.v1"]), &versions) && !is_only_for(&crd(&[]), &versions));
+    }
+
+    #[test]
+    fn an_invalid_record_of_created_objects_is_an_error() {
+        let mut source = ObjectMeta { namespace: Some("ns".into()), name: Some("foo".into()), ..ObjectMeta::default() };
+        assert_eq!(recorded(&source).unwrap(), []);
         for text in ["", "{}", "[{}]", r#"[{"kind": "Node", "name": "a", "uid": "b"}]"#] {
             annotate(&mut source, CREATED, text);
-            assert_eq!(recorded(&source), []);
+            let error = recorded(&source).unwrap_err().to_string();
+            assert!(error.contains("'kubectl annotate -n ns catalogsource foo opm.run/created-'"), "{text}: {error}");
+            assert!(record(&mut source, &[]).is_err(), "{text}");
+            assert_eq!(annotation(&source, CREATED), text);
         }
     }
 }

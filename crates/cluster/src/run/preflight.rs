@@ -1,13 +1,14 @@
 //! Checks before anything is created.
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::install_mode::Targets;
 use super::{names, operator_group};
-use crate::request::{ObjectName, Requests};
+use crate::request::{ObjectName, Requests, description};
 use crate::views::{Subscription, View};
 use crate::{Error, ResourceKind};
 
@@ -18,6 +19,28 @@ const ACCESS_REVIEW: ResourceKind = ResourceKind {
     plural: "selfsubjectaccessreviews",
     namespaced: false,
 };
+
+/// The answer about a permission.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AccessReview {
+    metadata: ObjectMeta,
+    status: Option<AccessStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AccessStatus {
+    allowed: bool,
+}
+
+impl View for AccessReview {
+    const KIND: ResourceKind = ACCESS_REVIEW;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
 
 /// A permission that a run needs.
 pub(crate) type NeededRight = (&'static str, ResourceKind);
@@ -87,11 +110,8 @@ async fn is_allowed(requests: &Requests<'_>, namespace: &str, verb: &str, kind: 
     };
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(asked), non_resource_attributes: None };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-    match requests.create(ACCESS_REVIEW, &json!(review), "").await {
-        Ok(answer) => {
-            let answer = SelfSubjectAccessReview::deserialize(answer).unwrap_or_default();
-            Ok(answer.status.is_none_or(|status| status.allowed))
-        }
+    match requests.create(ACCESS_REVIEW, &description(json!(review))?, "").await {
+        Ok(answer) => Ok(AccessReview::of(&answer)?.status.is_none_or(|status| status.allowed)),
         Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(_)) => Ok(true),
         Err(error) => Err(error),
     }
@@ -124,4 +144,29 @@ pub(crate) async fn check_conflicts(
     }
     let groups = requests.list(namespace, &ListParams::default()).await?;
     Ok(operator_group::decide(&groups, targets, namespace)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{fake, watcher::NoReports};
+
+    #[tokio::test]
+    async fn an_unreadable_answer_about_a_permission_grants_nothing() {
+        let cluster = fake::cluster(|_, _| {
+            let metadata = json!({"name": "a"});
+            let kind = "SelfSubjectAccessReview";
+            let status = json!({"allowed": "perhaps"});
+            (
+                201,
+                json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "status": status}),
+            )
+        });
+        let requests = Requests::within(&cluster, &NoReports, Duration::from_secs(5));
+        let asked = missing(&requests, "ns", &[("delete", ResourceKind::POD)]).await;
+        let error = asked.expect_err("an error").to_string();
+        assert!(error.contains("the field status") && error.contains("expected a boolean"), "{error}");
+    }
 }

@@ -59,11 +59,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result
 /// Returns the full explanation of a pod's problem: its state, its events, the end of its log, and what to do.
 async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &PodView, problem: &ObjectProblem) -> String {
     let mut text = problem.text.clone();
-    for event in events(requests, pod).await {
-        if !text.contains(&event) {
-            text += &format!("\n  event: {event}");
-        }
-    }
+    text += &events(requests, pod, &problem.text).await;
     if let Some(container) = &problem.container
         && let Some(log) = requests.log(pod, container).await
     {
@@ -77,19 +73,27 @@ async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, there: &PodView,
     text
 }
 
-/// Returns the last warning events of an object.
-async fn events(requests: &Requests<'_>, object: &ObjectName) -> Vec<String> {
+/// Returns the last warning events of an object that `shown` does not contain, one per line.
+async fn events(requests: &Requests<'_>, object: &ObjectName, shown: &str) -> String {
     let short = requests.diagnosis();
     let fields = format!("involvedObject.kind={},involvedObject.name={}", object.kind.kind, object.name);
-    let found: Result<Vec<Event>, Error> = short.list(&object.namespace, &ListParams::default().fields(&fields)).await;
+    let found: Vec<Event> = match short.list(&object.namespace, &ListParams::default().fields(&fields)).await {
+        Ok(found) => found,
+        Err(error) => return unchecked(&error),
+    };
     let mut texts: Vec<String> = Vec::new();
-    for text in found.unwrap_or_default().iter().filter_map(diagnosis::event) {
+    for text in found.iter().filter_map(diagnosis::event) {
         if !texts.contains(&text) {
             texts.push(text);
         }
     }
-    let skipped = texts.len().saturating_sub(EVENTS_SHOWN);
-    texts.split_off(skipped)
+    let last = &texts[texts.len().saturating_sub(EVENTS_SHOWN)..];
+    last.iter().filter(|text| !shown.contains(*text)).map(|text| format!("\n  event: {text}")).collect()
+}
+
+/// Returns the line that replaces a part of an explanation: without it, an unread cause would seem not to exist.
+pub(crate) fn unchecked(error: &Error) -> String {
+    format!("\n  cannot check: {error}")
 }
 
 /// The objects to read while waiting for OLM.
@@ -141,52 +145,63 @@ pub(crate) async fn for_install_plan(
 /// Finds the root cause of a missing InstallPlan.
 async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscription: &Subscription) -> String {
     let requests = &requests.diagnosis();
-    if let Ok(Some(pod)) = requests.read(context.pod).await
-        && let Some(problem) = diagnosis::pod(&pod)
-    {
-        let why = explain_pod(requests, context.pod, &pod, &problem).await;
-        return format!("registry pod {} does not serve: {why}", context.pod.name);
+    let mut unread = String::new();
+    match requests.read(context.pod).await {
+        Ok(pod) => {
+            if let Some((pod, problem)) = pod.and_then(|pod| diagnosis::pod(&pod).map(|problem| (pod, problem))) {
+                let why = explain_pod(requests, context.pod, &pod, &problem).await;
+                return format!("registry pod {} does not serve: {why}", context.pod.name);
+            }
+        }
+        Err(error) => unread += &unchecked(&error),
     }
-    if let Some(why) = unpack_problem(requests, context).await {
-        return why;
+    match unpack_problem(requests, context).await {
+        Ok(Some(why)) => return why + &unread,
+        Ok(None) => {}
+        Err(error) => unread += &unchecked(&error),
     }
     if let Some(problem) = diagnosis::subscription(subscription) {
-        return problem.text;
+        return problem.text + &unread;
     }
-    match requests.read::<CatalogSource>(context.catalog_source).await {
-        Ok(Some(source)) => match diagnosis::catalog_source(&source) {
-            Some(problem) => format!("catalog source {}: {}", context.catalog_source.name, problem.text),
-            None if source.status == CatalogStatus::default() => {
-                "OLM has not reported on the catalog source: does its catalog operator run?".into()
-            }
-            None => "OLM reports no reason; check the log of its catalog operator".into(),
-        },
-        _ => "OLM reports no reason; check the log of its catalog operator".into(),
-    }
+    let source = match requests.read::<CatalogSource>(context.catalog_source).await {
+        Ok(source) => source,
+        Err(error) => {
+            unread += &unchecked(&error);
+            None
+        }
+    };
+    let why = match source.as_ref().map(|source| (source, diagnosis::catalog_source(source))) {
+        Some((_, Some(problem))) => format!("catalog source {}: {}", context.catalog_source.name, problem.text),
+        Some((source, None)) if source.status == CatalogStatus::default() => {
+            "OLM has not reported on the catalog source: does its catalog operator run?".to_owned()
+        }
+        _ => "OLM reports no reason; check the log of its catalog operator".to_owned(),
+    };
+    why + &unread
 }
 
 /// Returns why OLM cannot unpack the bundle.
-async fn unpack_problem(requests: &Requests<'_>, context: &WaitContext<'_>) -> Option<String> {
+async fn unpack_problem(requests: &Requests<'_>, context: &WaitContext<'_>) -> Result<Option<String>, Error> {
     let digest = Sha256::digest(context.bundle_image.as_bytes());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let selector = ListParams::default().labels(&format!("{UNPACK_LABEL}={}", &hex[..63]));
     let namespace = &context.catalog_source.namespace;
-    for pod in requests.list::<PodView>(namespace, &selector).await.unwrap_or_default() {
+    for pod in requests.list::<PodView>(namespace, &selector).await? {
         if let Some(problem) = diagnosis::pod(&pod) {
             let name = pod.object_name();
             let why = explain_pod(requests, &name, &pod, &problem).await;
-            return Some(format!("the cluster cannot unpack the bundle image {}: {why}", context.bundle_image));
+            return Ok(Some(format!("the cluster cannot unpack the bundle image {}: {why}", context.bundle_image)));
         }
     }
-    for job in requests.list::<Job>(namespace, &selector).await.unwrap_or_default() {
+    for job in requests.list::<Job>(namespace, &selector).await? {
         if let Some(problem) = diagnosis::job(&job) {
             let name = job.object_name();
-            let events = events(requests, &name).await;
-            let events: String = events.iter().map(|event| format!("\n  event: {event}")).collect();
-            return Some(format!("the job {} that unpacks the bundle failed: {}{events}", name.name, problem.text));
+            let events = events(requests, &name, "").await;
+            let why = format!("the job {} that unpacks the bundle failed: {}{events}", name.name, problem.text);
+            return Ok(Some(why));
         }
     }
-    None
+    Ok(None)
 }
 
 /// Returns the other versions that an InstallPlan installs.
@@ -288,8 +303,10 @@ async fn deployments(requests: &Requests<'_>, csv: &ObjectName, there: &ClusterS
     let mut text = String::new();
     for Named { name } in &there.spec.install.spec.deployments {
         let deployment = ObjectName::new(ResourceKind::DEPLOYMENT, &csv.namespace, name);
-        let Ok(found) = requests.read(&deployment).await else { continue };
-        text += &explain_deployment(requests, &deployment, found.as_ref()).await.unwrap_or_default();
+        text += &match requests.read(&deployment).await {
+            Ok(found) => explain_deployment(requests, &deployment, found.as_ref()).await.unwrap_or_default(),
+            Err(error) => unchecked(&error),
+        };
     }
     text
 }
@@ -305,7 +322,11 @@ pub(crate) async fn explain_deployment(
     let selector = found.map(diagnosis::selector).filter(|selector| !selector.is_empty());
     let Some(selector) = selector else { return Some(text) };
     let selector = ListParams::default().labels(&selector);
-    for pod in requests.list::<PodView>(&deployment.namespace, &selector).await.unwrap_or_default() {
+    let pods: Vec<PodView> = match requests.list(&deployment.namespace, &selector).await {
+        Ok(pods) => pods,
+        Err(error) => return Some(text + &unchecked(&error)),
+    };
+    for pod in pods {
         if let Some(problem) = diagnosis::pod(&pod) {
             let name = pod.object_name();
             let full = explain_pod(requests, &name, &pod, &problem).await;

@@ -406,6 +406,9 @@ fn source_text(state: &CatalogState) -> String {
     if let Some(packages) = &state.packages {
         rows.push(("Packages", format!("{}: {}", packages.len(), packages.join(" "))));
     }
+    if let Some(error) = &state.packages_error {
+        rows.push(("Packages", format!("unknown: {error}")));
+    }
     let mut text = lines(&rows, 14);
     if !state.pods().is_empty() {
         let row = |pod: &cluster::PodState| {

@@ -76,7 +76,7 @@ fn write_bundle(map: &cluster::ClusterObject, directory: &Path) -> CommandResult
     if directory.exists() {
         return Err(Failure::message(format!("{} already exists", directory.display())));
     }
-    let bundle = StoredBundle::of_map(map).map_err(Failure::fault)?;
+    let bundle = StoredBundle::of_map(map).map_err(failure)?;
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let staging = TempFolder::inside(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
     let inside = staging.path().join("bundle");

@@ -25,7 +25,7 @@ use super::lease::LeaderLease;
 use super::metrics::ControllerMetrics;
 use crate::cluster_catalog::NAME_LABEL;
 use crate::request::Requests;
-use crate::views::{ClusterCatalog, View};
+use crate::views::{ClusterCatalog, Stored, View};
 use crate::{Cluster, ClusterObject, Error, ResourceKind};
 pub use pulled::{CatalogContents, PulledCatalogs};
 use state::{Desired, NextStep, Served};
@@ -131,7 +131,7 @@ async fn follow(context: &Arc<Context>) {
         .with_config(Config::default().concurrency(CONCURRENT_PULLS));
     let work = |object: Arc<ClusterObject>, context: Arc<Context>| async move { context.reconcile(&object).await };
     let on_error = |object: Arc<ClusterObject>, error: &Error, context: Arc<Context>| {
-        let name = object.metadata.name.clone().unwrap_or_default();
+        let name = object.metadata.name().to_owned();
         let pause = context.pause(&name);
         context.metrics.errors.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(catalog = name, %error, "retry in {pause:?}");
@@ -309,7 +309,7 @@ impl Context {
     }
 
     async fn send(&self, object: &ClusterObject, patch: &Value, status: bool) -> Result<(), Error> {
-        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let name = object.metadata.name();
         let requests = Requests::within(&self.cluster, &*self.metrics, TIMEOUT);
         let catalogs = self.cluster.objects(ResourceKind::CLUSTER_CATALOG);
         let (how, patch) = (PatchParams::default(), Patch::Merge(patch));

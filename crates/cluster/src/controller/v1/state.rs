@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::views::ClusterCatalog;
+use crate::views::{ClusterCatalog, Stored};
 
 /// The desired state of a ClusterCatalog.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ impl Desired {
         let minutes = image.poll_interval_minutes.filter(|minutes| *minutes > 0);
         let resolved = status.resolved_source.map(|source| source.image.reference);
         Desired {
-            name: metadata.name.unwrap_or_default(),
+            name: metadata.name().to_owned(),
             image: image.reference,
             resolved: resolved.filter(|image| !image.is_empty()),
             poll: minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),

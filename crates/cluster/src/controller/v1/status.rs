@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::ServeError;
 use super::state::Served;
 use crate::controller::status::second;
-use crate::views::{ClusterCatalog, Condition, ImageSource, Rest, SourceImage, Urls, condition};
+use crate::views::{ClusterCatalog, Condition, ImageSource, Rest, SourceImage, Stored, Urls, condition};
 
 /// The result to report.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) enum Report<'a> {
 /// Returns the status if it differs; null removes a field.
 pub(super) fn of(catalog: &ClusterCatalog, report: &Report<'_>, base: &str) -> Option<Value> {
     let before = &catalog.status;
-    let name = catalog.metadata.name.as_deref().unwrap_or_default();
-    let generation = catalog.metadata.generation.unwrap_or_default();
+    let name = catalog.metadata.name();
+    let generation = catalog.metadata.generation();
     let served = match report {
         Report::Serving(served) => Some(*served),
         Report::Failed(_, served) => *served,

@@ -179,3 +179,22 @@ async fn objects_that_cannot_be_removed_are_reported() {
     csvs.patch("foo.v1.0.0", &PatchParams::default(), &free).await.unwrap();
     delete(&stage.kit.cluster, ResourceKind::CRD, &stage.api).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_record_of_created_objects_ends_a_cleanup_before_anything_is_deleted() {
+    let stage = Stage::new().await;
+    installed(&stage).await;
+    let before = stage.left().await;
+    let sources = stage.kit.cluster.objects(ResourceKind::CATALOG_SOURCE);
+    let record = |text: Value| Patch::Merge(json!({"metadata": {"annotations": {"opm.run/created": text}}}));
+    sources.patch("foo-catalog", &PatchParams::default(), &record("[{".into())).await.unwrap();
+    let shown = stage.opm(&["cleanup", "foo"]);
+    assert!(
+        shown.contains("annotation opm.run/created of CatalogSource [NAMESPACE]/foo-catalog cannot be read")
+            && shown.contains("kubectl annotate -n [NAMESPACE] catalogsource foo-catalog opm.run/created-"),
+        "{shown}"
+    );
+    assert_eq!(stage.left().await, before);
+    sources.patch("foo-catalog", &PatchParams::default(), &record(Value::Null)).await.unwrap();
+    assert!(stage.opm(&["cleanup", "foo"]).starts_with("exit 0"));
+}
