@@ -1,5 +1,7 @@
 //! Findings about a bundle.
 
+mod formats;
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,5 +1,7 @@
 //! Lists the content of a catalog: rows for users and programs.
 
+mod forms;
+
 use std::borrow::Cow;
 use std::io;
 
@@ -12,6 +14,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Bundle, Catalog, Package};
+
+pub use forms::{bundle_table, channel_table, csv, package_table, summary, table, yaml};
 
 /// A package in a list.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -1,5 +1,7 @@
 //! The result of a validation, as programs read it, and files that do not belong to a catalog.
 
+mod formats;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +9,8 @@ use fbc::locate::LocatedProblem;
 use fbc::{Fbc, FileId};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub use formats::{github, sarif};
 
 /// The result of a validation: that of upstream opm, and every problem with its position.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,5 +1,7 @@
 //! Explains how an image is reached: the settings that apply and the responses of registries. Contains no secrets.
 
+mod text;
+
 use std::path::PathBuf;
 use std::time::Instant;
 

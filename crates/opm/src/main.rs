@@ -17,7 +17,6 @@ mod edits;
 mod exit;
 mod findings;
 mod followed;
-mod github;
 mod help;
 mod images;
 mod interrupt;
@@ -32,9 +31,7 @@ mod progress;
 mod report;
 mod reports;
 mod runtime;
-mod sarif;
 mod suggest;
-mod table;
 mod transfer;
 mod tree;
 

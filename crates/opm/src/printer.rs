@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use fbc::spelling::table::Table;
 use serde::Serialize;
 
-use crate::{progress, table};
+use crate::progress;
 
 /// Writes to stdout and stderr.
 pub(crate) struct Printer {
@@ -76,11 +77,8 @@ impl Printer {
     }
 
     /// Writes a table to stdout; on a terminal, fits it to the width and highlights the headings.
-    pub(crate) fn table(&mut self, headings: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
-        let text = match self.width {
-            Some(width) => table::fitted(headings, rows, width),
-            None => table::text(headings, rows),
-        };
+    pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+        let text = self.width.map_or_else(|| table.text(), |width| table.fitted(width));
         match text.split_once('\n').filter(|_| self.colour_data) {
             Some((head, rest)) => write!(self.out, "\x1b[1m{head}\x1b[0m\n{rest}"),
             None => self.out.write_all(text.as_bytes()),

@@ -23,6 +23,7 @@ use resolve::why::WhyReport;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RestrictFormats;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use source::UnpackReport;
 use source::catalog_bundles::RehearsedBundle;
@@ -74,8 +75,8 @@ pub(crate) const REPORTS: &[Report] = &[
     report::<PushReport>("mirror-push", &["mirror copy", "mirror push"]),
     report::<VerifyReport>("mirror-verify", &["mirror verify"]),
     report::<Explanation>("registry-doctor", &["registry doctor"]),
-    report::<RehearseReport>("rehearse", &["rehearse"]),
-    report::<ResolveReport>("resolve", &["resolve"]),
+    report::<RehearseReport<'_>>("rehearse", &["rehearse"]),
+    report::<ResolveReport<'_>>("resolve", &["resolve"]),
     report::<UnpackReport>("unpack", &["unpack"]),
     report::<PathReport<'_>>("upgrade-path", &["upgrade-path"]),
     report::<Validation<'_>>("validate", &["validate"]),
@@ -84,21 +85,19 @@ pub(crate) const REPORTS: &[Report] = &[
 ];
 
 /// The rehearsal of a bundle; with `--all`, what both generations of OLM do with each bundle of a catalog.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "describes what the command prints")]
-enum RehearseReport {
-    Bundle(Box<Rehearsal>),
-    Catalog(Vec<RehearsedBundle>),
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum RehearseReport<'a> {
+    Bundle(&'a Rehearsal),
+    Catalog(&'a [RehearsedBundle]),
 }
 
 /// What a cluster does with OLM v0; with `--olm v1`, what it chooses for each package.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "describes what the command prints")]
-enum ResolveReport {
-    Namespace(NamespacePlan),
-    Extensions(ExtensionChoices),
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum ResolveReport<'a> {
+    Namespace(&'a NamespacePlan),
+    Extensions(&'a ExtensionChoices),
 }
 
 impl Report {

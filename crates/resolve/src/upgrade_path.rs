@@ -1,5 +1,7 @@
 //! The answer to "which upgrades follow?": the one that `upgrade-path`, the console and its export give.
 
+mod text;
+
 use std::collections::HashMap;
 
 use catalog::chain::EntryEdge;

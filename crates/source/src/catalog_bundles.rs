@@ -1,5 +1,7 @@
 //! Reads the bundles of catalogs: from objects in the catalog, or else from images.
 
+mod text;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,8 @@ use crate::error::{SourceError, at};
 use crate::images::Images;
 use crate::load::{self, SourceOptions};
 use crate::resolve::{NamedSource, is_database, resolve_one};
+
+pub use text::text;
 
 /// Which bundles of a catalog are compared.
 #[derive(Debug, Clone, Copy, Default)]

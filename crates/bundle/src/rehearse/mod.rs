@@ -15,6 +15,7 @@ mod names;
 mod quantity;
 mod rehearsal;
 mod served;
+mod text;
 mod typed;
 mod upgrade;
 

@@ -1,6 +1,7 @@
 //! Compares two catalogs and reports the differences for users.
 
 mod bundles;
+mod formats;
 mod lines;
 mod report;
 
@@ -16,6 +17,7 @@ use rayon::prelude::*;
 
 use super::DiffSide;
 pub use super::facts::{ComparedBundle, PermissionScope};
+pub use formats::{markdown, text};
 pub use lines::{LinePart, ReportLine, lines, package_lines, summary};
 pub use report::{
     BundleChange, CatalogChanges, ChangeKind, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange,

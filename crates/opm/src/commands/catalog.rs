@@ -11,6 +11,7 @@ use cluster::{
     ListedCatalog, OfKind, PodRole,
 };
 use fbc::Format;
+use fbc::spelling::table::Table;
 use serde_json::Value;
 use source::{CONFIGS, data_only_catalog};
 
@@ -21,7 +22,7 @@ use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{interrupt, limits, table};
+use crate::{interrupt, limits};
 
 /// The maximum size of a file with a catalog, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
@@ -417,7 +418,7 @@ fn source_text(state: &CatalogState) -> String {
             vec![pod.name.clone(), role.to_owned(), how]
         };
         text += "\n";
-        text += &table::text(&["POD", "ROLE", "STATE"], state.pods().iter().map(row).collect());
+        text += &Table::new(&["POD", "ROLE", "STATE"], state.pods().iter().map(row)).text();
     } else if !state.image.is_empty() && state.state != "READY" {
         text += &format!("\nNo pods: {}\n", state.problem());
     }
@@ -435,16 +436,16 @@ fn list(args: &ListArgs, printer: &mut Printer) -> CommandResult {
         let text = match &all {
             CatalogList::Both(all) => {
                 let headings = ["KIND", "NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
-                table::text(&headings, all.iter().map(any_row).collect())
+                Table::new(&headings, all.iter().map(any_row)).text()
             }
             CatalogList::Sources(all) => {
-                table::text(&["NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"], all.iter().map(row).collect())
+                Table::new(&["NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"], all.iter().map(row)).text()
             }
             CatalogList::Clusters(all) => {
                 let row = |state: &ClusterCatalogState| {
                     vec![state.name.clone(), known(&state.serving), state.priority.to_string(), state.image.clone()]
                 };
-                table::text(&["NAME", "STATE", "PRIORITY", "FROM"], all.iter().map(row).collect())
+                Table::new(&["NAME", "STATE", "PRIORITY", "FROM"], all.iter().map(row)).text()
             }
         };
         Ok(printer.data().write_all(text.as_bytes())?)

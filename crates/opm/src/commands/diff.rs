@@ -1,7 +1,5 @@
 //! `opm diff`: shows the differences between two catalogs. `opm alpha diff`: prints the new content as a catalog.
 
-mod show;
-
 use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, Warnings};
@@ -121,10 +119,10 @@ pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
     let found = changes::changes(old, DiffSide { fbc: &new_fbc, catalog: &new }, &options)?;
     match args.output {
         DiffOutput::Text => {
-            let text = show::text(&found, printer.colour_data);
+            let text = changes::text(&found, printer.colour_data);
             printer.data().write_all(text.as_bytes())?;
         }
-        DiffOutput::Markdown => printer.data().write_all(show::markdown(&found).as_bytes())?,
+        DiffOutput::Markdown => printer.data().write_all(changes::markdown(&found).as_bytes())?,
         DiffOutput::Json => printer.json(&found)?,
     }
     if args.exit_code && !found.is_empty() {

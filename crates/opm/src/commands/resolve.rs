@@ -16,6 +16,7 @@ use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::output::OutputFlag;
 use crate::printer::Printer;
+use crate::reports::ResolveReport;
 
 /// Predict what a cluster would install or upgrade, without a cluster
 #[derive(clap::Args)]
@@ -101,7 +102,7 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 
 fn print_v0(plan: &NamespacePlan, output: OutputFlag, printer: &mut Printer) -> CommandResult {
     match plan {
-        _ if output.is_json() => printer.json(plan)?,
+        _ if output.is_json() => printer.json(&ResolveReport::Namespace(plan))?,
         NamespacePlan::Resolved(changes) => printer.data().write_all(text(&changes.bundles).as_bytes())?,
         NamespacePlan::Conflict(conflict) if conflict.refusal == ResolutionRefusal::GaveUp => {
             printer.error(&conflict.refusal.said());
@@ -137,7 +138,7 @@ fn text(steps: &[PlannedChange]) -> String {
 
 fn print_v1(choices: &ExtensionChoices, output: OutputFlag, printer: &mut Printer) -> CommandResult {
     if output.is_json() {
-        printer.json(choices)?;
+        printer.json(&ResolveReport::Extensions(choices))?;
     }
     for choice in choices.bundles.iter().filter(|_| !output.is_json()) {
         match choice {

@@ -1,9 +1,7 @@
 //! `opm upgrade-path`: the upgrades of a cluster from one version to the channel head.
 
-use std::fmt::Write;
-
 use resolve::pool::Pool;
-use resolve::upgrade_path::{Crds, Ending, PathReport, Question, UpgradePath, upgrade_path};
+use resolve::upgrade_path::{Crds, PathReport, Question, upgrade_path};
 use source::catalog_bundles::{self, BundleOrCatalog};
 
 use super::offline::sources;
@@ -90,72 +88,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     let path = upgrade_path(&Pool::new(&sources, "operators"), &question).map_err(Failure::fault)?;
     match args.output.is_json() {
         true => printer.json(&PathReport::from(&path))?,
-        false => printer.data().write_all(text(&path).as_bytes())?,
+        false => printer.data().write_all(path.to_string().as_bytes())?,
     }
     if path.arrived { Ok(()) } else { Err(Failure::Reported) }
-}
-
-fn text(path: &UpgradePath) -> String {
-    let mut out = format!("{}\n", path.from);
-    for step in &path.steps {
-        let _ = writeln!(out, "-> {}  ({})", step.name, step.edge);
-        for along in &step.along {
-            let _ = writeln!(out, "     {}  ({})", along.action(), along.origin);
-            if along.reasons.is_empty() {
-                out += "       by its own Subscription\n";
-            }
-            along.reasons.iter().for_each(|reason| {
-                let _ = writeln!(out, "       {reason}");
-            });
-        }
-    }
-    let at = path.steps.last().map_or(&path.from, |step| &step.name);
-    let channel = &path.channel;
-    let _ = match (path.end, &path.to) {
-        (Ending::Latest, None) if path.v1 => {
-            writeln!(out, "no edge of channel {channel} leads from {at} to a higher version")
-        }
-        (Ending::Latest, Some(to)) if path.v1 => {
-            writeln!(out, "the cluster goes on to {at} of channel {channel}, and never runs {to}")
-        }
-        (Ending::Refused, _) => {
-            let next = path.refused.as_deref().unwrap_or_default();
-            writeln!(out, "stuck at {at}: OLM v1 refuses the upgrade to {next}")
-        }
-        (Ending::Latest, None) => writeln!(out, "{at} is the newest of channel {channel}"),
-        (Ending::Latest, Some(to)) => {
-            writeln!(out, "the cluster goes on to {at}, the newest of channel {channel}, and never runs {to}")
-        }
-        (Ending::Reached, _) => writeln!(out, "{at} is reached in {}", steps(path.steps.len())),
-        (Ending::Stuck, _) => writeln!(out, "stuck at {at}, which is not the newest of channel {channel}:"),
-        (Ending::Unknown, _) => writeln!(out, "{at} is as far as the path is known:"),
-        (Ending::Blocked, _) if path.explanation.is_empty() => writeln!(out, "stuck at {at}"),
-        (Ending::Blocked, _) => writeln!(out, "stuck at {at}: nothing in the namespace can be resolved"),
-    };
-    let said = if path.end == Ending::Refused { "OLM says:" } else { " " };
-    path.explanation.iter().for_each(|line| {
-        let _ = writeln!(out, "{said} {line}");
-    });
-    if let Some(refusal) = &path.refusal {
-        let _ = writeln!(out, "{}", refusal.said());
-    }
-    if path.not_compared > 0 {
-        let _ = writeln!(
-            out,
-            "the CRDs of {} were not compared: the catalog does not contain the objects; use 'opm crd-diff'",
-            steps(path.not_compared)
-        );
-    }
-    for channel in &path.elsewhere {
-        let _ = writeln!(out, "channel {channel} leads on: --channel {channel}");
-    }
-    out
-}
-
-fn steps(number: usize) -> String {
-    match number {
-        0 => "no step".to_owned(),
-        1 => "one step".to_owned(),
-        _ => format!("{number} steps"),
-    }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use catalog::Warnings;
-use catalog::validation::{UnrelatedFiles, Validation};
+use catalog::validation::{self, UnrelatedFiles, Validation};
 use clap::builder::TypedValueParser;
 use fbc::json::{JsonLayout, Raw, Text};
 use fbc::locate::LocatedProblem;
@@ -17,10 +17,9 @@ use super::offline::sources;
 
 use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
-use crate::github::Annotation;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
-use crate::{limits, report, sarif, tree};
+use crate::{limits, report, tree};
 
 /// Check a file-based catalog and report all problems
 #[derive(clap::Args)]
@@ -147,8 +146,8 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
             printer.data().write_all(&out)?;
             report_warnings(&found, printer);
         }
-        ValidateOutput::Sarif => printer.data().write_all(sarif::log(&found).as_bytes())?,
-        ValidateOutput::Github => printer.data().write_all(github(&found).as_bytes())?,
+        ValidateOutput::Sarif => printer.data().write_all(validation::sarif(&found).as_bytes())?,
+        ValidateOutput::Github => printer.data().write_all(validation::github(&found).as_bytes())?,
     }
     if passed { Ok(()) } else { Err(Failure::Reported) }
 }
@@ -196,23 +195,4 @@ fn report_warnings(found: &[LocatedProblem<'_>], printer: &Printer) {
     for found in found.iter().filter(|found| found.problem.severity == ProblemSeverity::Warning) {
         printer.warning(&found.problem.message);
     }
-}
-
-/// Formats workflow commands, with which GitHub annotates the lines of problems.
-fn github(found: &[LocatedProblem<'_>]) -> String {
-    let line = |found: &LocatedProblem<'_>| {
-        let help = found.help().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
-        let annotation = Annotation {
-            level: match found.problem.severity {
-                ProblemSeverity::Error => "error",
-                ProblemSeverity::Warning => "warning",
-            },
-            file: found.path.as_deref(),
-            line: found.located.as_ref().map(|located| (located.line as u64, Some(located.column as u64))),
-            title: found.problem.rule,
-            message: &format!("{}{help}", found.problem.message),
-        };
-        annotation.line()
-    };
-    found.iter().map(line).collect()
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bundle::{BundleCheck, Optional, PlatformsError, Severity, VALIDATORS};
 use clap::builder::TypedValueParser;
+use fbc::spelling::table::Table;
 use source::{CheckBundles, CheckBundlesError, Images};
 
 use super::validate::custom_categories;
@@ -11,7 +12,7 @@ use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
 use crate::findings::{self, FindingsOutput};
 use crate::printer::Printer;
-use crate::{catalogs, limits, table};
+use crate::{catalogs, limits};
 
 /// The flags for checks beyond those of the Go tool.
 #[derive(clap::Args)]
@@ -97,7 +98,7 @@ pub(super) fn list(printer: &mut Printer) -> CommandResult {
         labels.extend(validator.suites.iter().map(|suite| format!("suite={suite}")));
         vec![validator.name.to_owned(), labels.join(","), validator.about.to_owned()]
     });
-    let text = table::text(&["NAME", "LABELS", "DESCRIPTION"], rows.collect());
+    let text = Table::new(&["NAME", "LABELS", "DESCRIPTION"], rows).text();
     printer.data().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use fbc::spelling::size::bytes;
+use fbc::spelling::table::Table;
 use image::Reference;
 use mirror::known_blobs::KnownBlobs;
 use mirror::lock::Role;
@@ -14,7 +15,6 @@ use super::flags::{self, ChoiceFlags, Input, MoveFlags, TargetFlags, read, unres
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
-use crate::table;
 use fbc::scratch::TempFolder;
 
 /// Show what would be mirrored, and its size
@@ -107,7 +107,7 @@ fn text(report: &PlanReport, printer: &mut Printer) -> CommandResult {
                 vec![format!("  {name}"), format!("{channel}{default}"), bundles.join(" ")]
             })
         });
-        let table = table::text(&["  PACKAGE", "CHANNEL", "BUNDLES"], rows.collect());
+        let table = Table::new(&["  PACKAGE", "CHANNEL", "BUNDLES"], rows).text();
         printer.data().write_all(table.as_bytes())?;
     }
     let count = |role: Role| lock.images.iter().filter(|image| image.role == role).count();

@@ -1,13 +1,12 @@
 //! `opm rehearse`: the objects that OLM would create for a bundle, without a cluster.
 
 mod flags;
-mod report;
 
 use std::time::{Duration, Instant};
 
 use bundle::Findings;
 use bundle::rehearse::{OnCluster, Prediction, rehearse};
-use source::catalog_bundles::{Pair, RehearsedBundle};
+use source::catalog_bundles::{self, Pair, RehearsedBundle};
 use source::{OpenedRehearsal, RehearseSourceError, object_stream, open_rehearsal, write_objects};
 
 use crate::cluster_flags::{block_on, failure};
@@ -15,6 +14,7 @@ use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::live::ClusterProgress;
 use crate::printer::Printer;
+use crate::reports::RehearseReport;
 use crate::{findings, limits};
 use flags::RehearsalOutput;
 
@@ -55,8 +55,8 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
             let objects = prediction.accepted().map_err(Failure::fault)?;
             printer.data().write_all(&object_stream(objects))?;
         }
-        RehearsalOutput::Text => printer.data().write_all(report::text(&rehearsal).as_bytes())?,
-        RehearsalOutput::Json => printer.json(&rehearsal)?,
+        RehearsalOutput::Text => printer.data().write_all(rehearsal.text().as_bytes())?,
+        RehearsalOutput::Json => printer.json(&RehearseReport::Bundle(&rehearsal))?,
         RehearsalOutput::Findings(output) => {
             let passed = rehearsal.is_installable();
             findings::print(&Findings { passed, ..rehearsal.findings.clone() }, output, printer)?;
@@ -90,8 +90,8 @@ fn compared(args: &RehearseArgs, prediction: &Prediction, printer: &Printer) -> 
 /// Prints which OLM installs each bundle of a catalog, or its first reason to refuse it.
 fn print_all(results: &[RehearsedBundle], output: RehearsalOutput, printer: &mut Printer) -> CommandResult {
     match output {
-        RehearsalOutput::Text => Ok(printer.data().write_all(report::all(results).as_bytes())?),
-        RehearsalOutput::Json => Ok(printer.json(&results)?),
+        RehearsalOutput::Text => Ok(printer.data().write_all(catalog_bundles::text(results).as_bytes())?),
+        RehearsalOutput::Json => Ok(printer.json(&RehearseReport::Catalog(results))?),
         _ => Err(Failure::usage("--all supports only the output formats text and json")),
     }
 }

@@ -1,22 +1,22 @@
 //! GitHub workflow commands, which annotate files with messages.
 
 /// An annotation.
-pub(crate) struct Annotation<'a> {
+pub struct Annotation<'a> {
     /// `error` or `warning`.
-    pub(crate) level: &'a str,
+    pub level: &'a str,
     /// The annotated file.
-    pub(crate) file: Option<&'a str>,
+    pub file: Option<&'a str>,
     /// The line in that file, and the column if known.
-    pub(crate) line: Option<(u64, Option<u64>)>,
+    pub line: Option<(u64, Option<u64>)>,
     /// The title.
-    pub(crate) title: &'a str,
+    pub title: &'a str,
     /// The message.
-    pub(crate) message: &'a str,
+    pub message: &'a str,
 }
 
 impl Annotation<'_> {
     /// Formats the command as one line.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
         let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
         let mut properties = Vec::new();

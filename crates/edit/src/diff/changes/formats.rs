@@ -1,13 +1,14 @@
-//! Renders differences as text and Markdown from the same lines.
+//! Differences as text and Markdown, from the same lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use edit::diff::changes::{CatalogChanges, ChangeKind, LinePart, lines, summary};
 use fbc::quote::quote;
 
+use super::{CatalogChanges, ChangeKind, LinePart, lines, summary};
+
 /// Renders differences as text, optionally with colours.
-pub(super) fn text(changes: &CatalogChanges, colour: bool) -> String {
+pub fn text(changes: &CatalogChanges, colour: bool) -> String {
     if changes.is_empty() {
         return "no differences\n".to_owned();
     }
@@ -50,7 +51,7 @@ fn plain(name: &str) -> Cow<'_, str> {
 }
 
 /// Renders differences as Markdown.
-pub(super) fn markdown(changes: &CatalogChanges) -> String {
+pub fn markdown(changes: &CatalogChanges) -> String {
     let mut out = "# Changes\n".to_owned();
     if changes.is_empty() {
         out.push_str("\nNo differences.\n");
