@@ -4,7 +4,7 @@
 //! need, and [`lock`] pins the result. [`mod@plan`] shows it, [`mod@pull`] fetches it to the directory of a [`set`],
 //! [`volume`] packs the set for transport, [`mod@push`] uploads it to a registry, [`mod@copy`] does so without a set, and
 //! [`resources`] configures clusters for it. [`mod@verify`] checks it, and [`prune`] removes it. [`report`] lists what is
-//! missing. All of them run in a [`session`].
+//! missing. All of them run in a [`session`]. [`oc_mirror`] translates command lines of that tool.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod catalog;
@@ -18,6 +18,7 @@ pub mod installed;
 pub mod known_blobs;
 pub mod listed;
 pub mod lock;
+pub mod oc_mirror;
 pub mod plan;
 mod policy;
 mod preflight;

@@ -1,6 +1,8 @@
 //! Lists of images to delete from a registry, in the format of `oc-mirror delete`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
 
 use image::Reference;
 use schemars::JsonSchema;
@@ -68,6 +70,19 @@ pub fn read(text: &[u8], target: &MirrorDestination) -> Result<(Vec<Reference>, 
         }
     }
     Ok((names, others))
+}
+
+/// Reads a list from a file, like [`read`].
+///
+/// # Errors
+/// Fails when the file cannot be read or is not a list.
+pub fn read_file(file: &Path, target: &MirrorDestination) -> Result<(Vec<Reference>, Vec<String>), MirrorError> {
+    let unread = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
+    let named = |error: MirrorError| error.named(file.display());
+    if fs::metadata(file).map_err(unread)?.len() > LIMIT {
+        return Err(named(MirrorError::TooLarge(LIMIT)));
+    }
+    read(&fs::read(file).map_err(unread)?, target).map_err(named)
 }
 
 #[cfg(test)]

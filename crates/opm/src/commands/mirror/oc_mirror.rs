@@ -5,15 +5,14 @@ mod delete;
 mod refused;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use common::Common;
 use mirror::destination::MirrorDestination;
-use mirror::lock::{Lock, Role};
+use mirror::lock::Lock;
+use mirror::oc_mirror::{ARCHIVE_SIZE, OcOperation, exit_code};
 use mirror::plan::Mapping;
 use mirror::push::{MirrorSet, SetPlace};
-use mirror::report::MissingImage;
 use mirror::request::CatalogProgram;
 use mirror::selection::MirrorSelection;
 use mirror::set::Inventory;
@@ -26,9 +25,6 @@ use crate::images::TlsFlags;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
 use fbc::scratch::TempFolder;
-
-/// The default size of an archive in bytes.
-const ARCHIVE: u64 = 500 << 30;
 
 /// Mirror catalogs and their images: to disk, from disk, or from registry to registry
 #[derive(Parser)]
@@ -100,27 +96,6 @@ struct OcMirrorArgs {
     catalog_program: CatalogProgram,
 }
 
-/// The destination argument.
-enum OcDestination {
-    Disk(PathBuf),
-    Registry(String),
-}
-
-fn place(text: &str) -> Result<OcDestination, Failure> {
-    match (text.strip_prefix("file://"), text.strip_prefix("docker://")) {
-        (Some(path), _) if !path.is_empty() => Ok(OcDestination::Disk(path.into())),
-        (_, Some(registry)) if !registry.is_empty() => Ok(OcDestination::Registry(registry.to_owned())),
-        _ => Err(Failure::message(format!("{text:?}: expected file://DIR or docker://REGISTRY[/PATH]"))),
-    }
-}
-
-fn disk(text: &str) -> Result<PathBuf, Failure> {
-    match place(text)? {
-        OcDestination::Disk(path) => Ok(path),
-        OcDestination::Registry(_) => Err(Failure::message(format!("{text:?}: expected file://DIR"))),
-    }
-}
-
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = refused::add(go_conventions(OcMirror::command()));
     let Some(parsed) = cli::parse::<OcMirror>(command, arguments, printer)? else { return Ok(()) };
@@ -136,7 +111,9 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandRes
 
 fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
     args.common.check()?;
-    let destination = place(args.destination.as_deref().unwrap_or_default())?;
+    let (from, workspace) = (args.from.as_deref(), args.workspace.as_deref());
+    let operation = OcOperation::parse(args.destination.as_deref().unwrap_or_default(), from, workspace);
+    let operation = operation.map_err(Failure::message)?;
     let config = || args.config.clone().ok_or_else(|| Failure::message("-c FILE is required"));
     let choice = ChoiceFlags {
         without_referrers: args.remove_signatures,
@@ -145,99 +122,71 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
         choose_default: false,
         ..ChoiceFlags::defaults()
     };
-    let (tls, mut moving) = match (&destination, &args.from) {
-        (OcDestination::Disk(_), _) => args.common.source_side(),
-        (OcDestination::Registry(_), Some(_)) => args.common.destination_side(),
-        (OcDestination::Registry(registry), None) => args.common.between(registry),
+    let (tls, mut moving) = match &operation {
+        OcOperation::ToDisk(_) => args.common.source_side(),
+        OcOperation::FromDisk(..) => args.common.destination_side(),
+        OcOperation::Between(_, registry) => args.common.between(registry),
     };
     moving.enforce_policy = args.secure_policy;
-    let target = |workspace: &Path| TargetFlags {
+    let workspace = operation.workspace().clone();
+    let target = TargetFlags {
         max_nested_paths: args.max_nested_paths,
-        resources: workspace.join("working-dir/cluster-resources"),
+        resources: workspace.resources(),
         ..TargetFlags::default()
     };
-    let children = args.dry_run_manifest_lists;
-    let (outcome, missing) = match (destination, &args.from, &args.workspace) {
-        (OcDestination::Disk(_), Some(_), _) | (OcDestination::Disk(_), _, Some(_)) => {
-            return Err(Failure::message("--from and --workspace require a destination docker://REGISTRY"));
-        }
-        (OcDestination::Registry(_), Some(_), Some(_)) => {
-            return Err(Failure::message("--from and --workspace cannot be combined"));
-        }
-        (OcDestination::Registry(_), None, None) => {
-            return Err(Failure::message("docker://REGISTRY requires --from file://DIR or --workspace file://DIR"));
-        }
-        (OcDestination::Disk(directory), None, None) if args.dry_run => {
-            let set = set_of(&directory);
-            let place = directory.join("working-dir/dry-run");
+    let (place, set, children) = (workspace.mappings(), workspace.set(), args.dry_run_manifest_lists);
+    let output = OutputFlag::default();
+    let (outcome, missing) = match operation {
+        OcOperation::ToDisk(_) if args.dry_run => {
             let mapping = Mapping { place: &place, target: None, set: Some(&set), children };
             return resolve_mapping(&config()?, &mapping, None, (&choice, &moving, &tls), printer);
         }
-        (OcDestination::Disk(directory), None, None) => {
-            let file = config()?;
+        OcOperation::ToDisk(_) => {
             let args = pull::PullArgs {
-                file,
-                directory: set_of(&directory),
+                file: config()?,
+                directory: set,
                 volumes: None,
-                to: Some(directory),
+                to: Some(workspace.path().to_owned()),
                 have: Vec::new(),
                 drain: false,
-                output: OutputFlag::default(),
+                output,
                 choice,
                 moving,
             };
-            let report = pull::pull(&args, Some(ARCHIVE), &tls, printer)?;
+            let report = pull::pull(&args, Some(ARCHIVE_SIZE), &tls, printer)?;
             (pull::outcome(&report), report.missing)
         }
-        (OcDestination::Registry(registry), Some(from), None) => {
-            let from = disk(from)?;
-            let archives = std::fs::read_dir(&from).into_iter().flatten().flatten().any(|entry| {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                name.starts_with("mirror-") && name.ends_with(".tar")
-            });
-            let source = if archives { newest(&from)? } else { vec![set_of(&from).display().to_string()] };
-            if args.dry_run {
-                // Without network access: the archives hold all the information.
-                let paths: Vec<PathBuf> = source.iter().map(PathBuf::from).collect();
-                let scratch = TempFolder::private("opm-mirror-")?;
-                let place = SetPlace::open(&paths)?;
-                let run = moving.open(&tls, place.store(&scratch.path().join("store"))?)?;
-                let set = MirrorSet::read(place, &run.session()?)?;
-                let (flags, place) = (target(&from), from.join("working-dir/dry-run"));
-                let to = flags.target(&registry)?;
-                let mapping = Mapping { place: &place, target: Some(&to), set: None, children };
-                return write_mapping(&mapping, (&set.lock, &set.inventory), Some((&to, &flags)), &tls, printer);
-            }
-            let places = source.into_iter().chain([registry]).collect();
-            let output = OutputFlag::default();
-            let args = push::PushArgs { places, expect: None, part: false, output, target: target(&from), moving };
+        OcOperation::FromDisk(_, registry) if args.dry_run => {
+            // Without network access: the archives hold all the information.
+            let scratch = TempFolder::private("opm-mirror-")?;
+            let source = SetPlace::open(&workspace.sources()?)?;
+            let run = moving.open(&tls, source.store(&scratch.path().join("store"))?)?;
+            let set = MirrorSet::read(source, &run.session()?)?;
+            let to = target.target(&registry)?;
+            let mapping = Mapping { place: &place, target: Some(&to), set: None, children };
+            return write_mapping(&mapping, (&set.lock, &set.inventory), Some((&to, &target)), &tls, printer);
+        }
+        OcOperation::FromDisk(_, registry) => {
+            let sources = workspace.sources()?.into_iter().map(|path| path.display().to_string());
+            let places = sources.chain([registry]).collect();
+            let args = push::PushArgs { places, expect: None, part: false, output, target, moving };
             let report = push::push(&args, &tls, printer)?;
             (push::outcome(&report), report.missing)
         }
-        (OcDestination::Registry(registry), None, Some(workspace)) => {
-            let workspace = disk(workspace)?;
-            let file = config()?;
-            if args.dry_run {
-                let (flags, place) = (target(&workspace), workspace.join("working-dir/dry-run"));
-                let to = flags.target(&registry)?;
-                let mapping = Mapping { place: &place, target: Some(&to), set: None, children };
-                return resolve_mapping(&file, &mapping, Some((&to, &flags)), (&choice, &moving, &tls), printer);
-            }
-            let args = copy::CopyArgs {
-                file,
-                registry,
-                spool: 4 << 30,
-                lock: Some(workspace.join("working-dir/lock.json")),
-                output: OutputFlag::default(),
-                choice,
-                target: target(&workspace),
-                moving,
-            };
+        OcOperation::Between(_, registry) if args.dry_run => {
+            let to = target.target(&registry)?;
+            let mapping = Mapping { place: &place, target: Some(&to), set: None, children };
+            return resolve_mapping(&config()?, &mapping, Some((&to, &target)), (&choice, &moving, &tls), printer);
+        }
+        OcOperation::Between(_, registry) => {
+            let lock = Some(workspace.lock());
+            let args =
+                copy::CopyArgs { file: config()?, registry, spool: 4 << 30, lock, output, choice, target, moving };
             let report = copy::copy(&args, &tls, printer)?;
             (push::outcome(&report), report.missing)
         }
     };
-    outcome.map_err(|failure| match (failure.text(), code(&missing)) {
+    outcome.map_err(|failure| match (failure.text(), exit_code(&missing)) {
         (Some(text), Some(code)) => Failure::Exit(code, text),
         _ => failure,
     })
@@ -277,36 +226,4 @@ fn write_mapping(
     let file = mapping.place.join("mapping.txt");
     printer.report(&format!("listed {} images in {}", lock.images.len(), file.display()));
     Ok(())
-}
-
-/// Returns the path of the set in a directory.
-fn set_of(directory: &Path) -> PathBuf {
-    directory.join("working-dir/set")
-}
-
-/// Returns the archives of the newest set in a directory.
-fn newest(directory: &Path) -> Result<Vec<String>, Failure> {
-    let mut found: Vec<(std::time::SystemTime, String, String)> = Vec::new();
-    for entry in std::fs::read_dir(directory)?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(series) = name.strip_suffix(".tar").and_then(|name| name.rsplit_once('-')).map(|(series, _)| series)
-            && series.starts_with("mirror-")
-        {
-            let time = entry.metadata()?.modified()?;
-            found.push((time, series.to_owned(), entry.path().display().to_string()));
-        }
-    }
-    let series = found.iter().max().map(|(_, series, _)| series.clone()).unwrap_or_default();
-    Ok(found.into_iter().filter(|(_, of, _)| *of == series).map(|(_, _, path)| path).collect())
-}
-
-/// Returns the exit code for missing images: 4 for operators, 8 for additional images, or their sum.
-fn code(missing: &[MissingImage]) -> Option<u8> {
-    let has = |wanted: fn(Role) -> bool| missing.iter().any(|one| wanted(one.role));
-    let operators = has(|role| role != Role::Additional);
-    let additional = has(|role| role == Role::Additional);
-    match (operators, additional) {
-        (false, false) => None,
-        (operators, additional) => Some(u8::from(operators) * 4 + u8::from(additional) * 8),
-    }
 }

@@ -1,18 +1,13 @@
 //! `oc-mirror delete`: lists the images of a file in a registry, and removes the images of such a list.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mirror::destination::MirrorDestination;
-use mirror::imageset::ImageSetKind;
-use mirror::listed::{self, ListedImage};
-use mirror::lock::Role;
+use mirror::listed;
+use mirror::oc_mirror::{GenerateList, GeneratedList, Workspace, registry};
 use mirror::prune::remove_listed;
-use mirror::request::{MirrorRequest, SetRequest};
-use mirror::selection::MirrorSelection;
-use mirror::set::write_whole;
 
-use super::{ChoiceFlags, Common, OcDestination, disk, place};
+use super::{ChoiceFlags, Common};
 use crate::commands::mirror::flags::{invalid, report_missing, target, unresolved};
 use crate::exit::{CommandResult, Failure, in_path};
 use crate::printer::Printer;
@@ -51,10 +46,7 @@ pub(super) struct DeleteArgs {
 
 pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> CommandResult {
     args.common.check()?;
-    let OcDestination::Registry(registry) = place(&args.registry)? else {
-        return Err(Failure::message("expected docker://REGISTRY[/PATH]"));
-    };
-    let target = target(&registry, None)?;
+    let target = target(&registry(&args.registry).map_err(Failure::message)?, None)?;
     match (&args.delete_yaml_file, args.generate) {
         (Some(file), _) => remove(args, file, &target, printer),
         (None, true) => generate(args, &target, printer),
@@ -65,46 +57,25 @@ pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> CommandResult {
 fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer) -> CommandResult {
     let (tls, moving) = args.common.source_side();
     let file = args.config.clone().unwrap_or_default();
-    let workspace = disk(args.workspace.as_deref().unwrap_or_default())?;
+    let workspace = Workspace::parse(args.workspace.as_deref().unwrap_or_default()).map_err(Failure::message)?;
     let limits = crate::limits::from_env()?;
     let text = crate::commands::read_input(&file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
     let choice = ChoiceFlags { without_referrers: true, ..ChoiceFlags::defaults() };
-    let options = choice.options("")?;
-    let request = SetRequest::parse(&text, ImageSetKind::Delete, &options);
-    let request = request.map_err(|problems| invalid(&file, &problems, printer))?;
+    let (id, options) = (args.delete_id.as_deref(), choice.options("")?);
+    let list = GenerateList { text: &text, options, workspace: &workspace, id };
+    let request = list.request().map_err(|problems| invalid(&file, &problems, printer))?;
     let scratch = TempFolder::private("opm-mirror-")?;
     let run = moving.open_scratch(&tls, &scratch)?;
-    let selection = MirrorSelection::resolve(MirrorRequest::Set(Box::new(request)), &options, &run.session()?)
-        .map_err(unresolved)?;
-    report_missing(selection.missing(), printer);
-    // A list without images whose registry failed would not be what the file requests.
-    if selection.missing().iter().any(|one| one.failed) {
-        return Err(Failure::Reported);
-    }
-    let mut images: BTreeMap<String, ListedImage> = BTreeMap::new();
-    // Catalogs are never removed.
-    for image in selection.images().iter().filter(|image| image.role != Role::Catalog) {
-        let name = format!("{}/{}:{}", target.host, target.path(&image.path), image.tag);
-        images.entry(name).or_insert(ListedImage { source: image.source.clone(), role: image.role });
-    }
-    let out = listed::write(&images);
-    let id = args.delete_id.as_ref().map(|id| format!("-{id}")).unwrap_or_default();
-    let place = workspace.join(format!("working-dir/delete/delete-images{id}.yaml"));
-    write_whole(&place, out.as_bytes())?;
-    let copy = workspace.join(format!("working-dir/delete/delete-imageset-config{id}.yaml"));
-    write_whole(&copy, &text)?;
-    printer.report(&format!("listed {} images in {}", images.len(), place.display()));
+    let GeneratedList { missing, written } = list.run(request, target, &run.session()?).map_err(unresolved)?;
+    report_missing(&missing, printer);
+    let (images, place) = written.ok_or(Failure::Reported)?;
+    printer.report(&format!("listed {images} images in {}", place.display()));
     Ok(())
 }
 
-fn remove(args: &DeleteArgs, file: &PathBuf, target: &MirrorDestination, printer: &mut Printer) -> CommandResult {
+fn remove(args: &DeleteArgs, file: &Path, target: &MirrorDestination, printer: &mut Printer) -> CommandResult {
     let (tls, moving) = args.common.destination_side();
-    let about = std::fs::metadata(file).map_err(|error| in_path(file, &error))?;
-    if about.len() > listed::LIMIT {
-        return Err(Failure::message(format!("{}: larger than {} bytes", file.display(), listed::LIMIT)));
-    }
-    let text = std::fs::read(file).map_err(|error| in_path(file, &error))?;
-    let (names, others) = listed::read(&text, target).map_err(|error| error.named(file.display()))?;
+    let (names, others) = listed::read_file(file, target)?;
     for name in &others {
         printer.error(&format!("{name}: not below {target}"));
     }
