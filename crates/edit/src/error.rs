@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fbc::fault::{Class, Fault};
-use fbc::scratch::TempFolder;
+use fbc::scratch::{OutputDirError, TempFolder};
 use fbc::{Fbc, Problem};
 
 use crate::refusal::EditRefusal;
@@ -109,6 +109,15 @@ impl Fault for EditError {
         match self {
             EditError::Refused(refusal) => refusal.help.as_deref().map(Cow::Borrowed),
             _ => None,
+        }
+    }
+}
+
+impl From<OutputDirError> for EditError {
+    fn from(error: OutputDirError) -> EditError {
+        match error {
+            OutputDirError::NotEmpty(_) => EditRefusal::new(error.to_string()).into(),
+            OutputDirError::Unreadable { path, source } => EditError::File { path, source },
         }
     }
 }

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use fbc::scratch::{TempFolder, uninterrupted};
+use fbc::scratch::{self, TempFolder, uninterrupted};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -25,13 +25,9 @@ const JOURNAL: &str = "journal";
 /// The directory of the old files, next to the journal.
 const OLD: &str = "old";
 
-/// Returns the parent directory of a path.
+/// Returns the parent directory of the file or directory that a path leads to.
 pub(crate) fn parent(path: &Path) -> PathBuf {
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
-    }
+    scratch::parent(&fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())).to_path_buf()
 }
 
 /// Locks the catalog until the file is dropped, and completes an interrupted edit.

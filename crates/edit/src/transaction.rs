@@ -171,7 +171,7 @@ impl<'a> Transaction<'a> {
             Write::InPlace if options.dry_run => None,
             Write::InPlace => Some(journal::lock(root, notices)?),
             Write::To(to) => {
-                stage::check_empty(to)?;
+                scratch::check_empty(to)?;
                 None
             }
         };

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
 use crate::Members;
+use crate::fault::{Class, Fault};
 
 /// The temporary files and directories of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -231,14 +232,37 @@ fn fill(folder: &Path, target: &Path) -> io::Result<()> {
     })
 }
 
-/// Returns whether a directory has no entries or does not exist.
+/// Why a directory cannot receive the output of a command.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputDirError {
+    /// It has entries, which a command must not mix with its own.
+    #[error("output dir \"{}\" must be empty", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("{}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+}
+
+impl Fault for OutputDirError {
+    fn class(&self) -> Class {
+        match self {
+            OutputDirError::NotEmpty(_) => Class::Refused,
+            OutputDirError::Unreadable { .. } => Class::World,
+        }
+    }
+}
+
+/// Checks that an output directory is empty or absent.
 ///
 /// # Errors
-/// Fails when it cannot be read.
-pub fn is_empty_or_absent(directory: &Path) -> io::Result<bool> {
+/// Fails when it has entries or cannot be read.
+pub fn check_empty(directory: &Path) -> Result<(), OutputDirError> {
+    let unreadable = |source| OutputDirError::Unreadable { path: directory.to_owned(), source };
     match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        entries => Ok(entries?.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        entries => match entries.map_err(unreadable)?.next() {
+            None => Ok(()),
+            Some(_) => Err(OutputDirError::NotEmpty(directory.to_owned())),
+        },
     }
 }
 
@@ -284,7 +308,7 @@ pub fn write_file_with(
 }
 
 /// Returns the directory of a file.
-fn parent(path: &Path) -> &Path {
+pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use fbc::scratch::TempFolder;
+use fbc::scratch::{TempFolder, parent};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, Transaction, TransactionBehavior};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::open::{BUSY_TIMEOUT, CREATE, Database, READ_WRITE, check_schema, connect, parent};
+use crate::open::{BUSY_TIMEOUT, CREATE, Database, READ_WRITE, check_schema, connect};
 use crate::schema::{self, VERSION, has_table};
 use crate::{copy, defend, migrate};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-use fbc::scratch::TempFolder;
+use fbc::scratch::{TempFolder, parent};
 use rusqlite::{Connection, OpenFlags, Transaction};
 
 use crate::change::begin;
@@ -183,11 +183,6 @@ fn aside(path: &Path) -> Result<(TempFolder, PathBuf), Error> {
     let directory = TempFolder::private("db-").map_err(Error::io(path))?;
     let target = directory.path().join("index.db");
     Ok((directory, target))
-}
-
-/// Returns the directory of a file.
-pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Opens a connection with the common settings.

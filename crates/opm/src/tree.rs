@@ -4,19 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fbc::Unportable;
-use fbc::scratch::is_empty_or_absent;
-pub(crate) use source::parent;
 
-use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
-
-/// Checks that an output directory is empty or absent.
-pub(crate) fn check_empty(directory: &Path) -> CommandResult {
-    match is_empty_or_absent(directory).map_err(|error| in_path(directory, &error))? {
-        true => Ok(()),
-        false => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
-    }
-}
 
 /// Writes a file that the user names, atomically.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {

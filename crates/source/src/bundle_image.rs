@@ -8,13 +8,13 @@ use bundle::{
     Annotations, BundleAnnotations, BundleDockerfile, BundleDockerfileError, Copied, FileError, InferError, Inferred,
 };
 use fbc::fault::{Class, Fault};
+use fbc::scratch::parent;
 use fbc::{Limits, Members, Unportable};
 use image::{BaseImage, Descriptor, ImagePlan, Layer, LayerModes, Platform, Store};
 use serde::Serialize;
 
 use crate::error::{SourceError, at};
 use crate::images::Images;
-use crate::new_files::parent;
 
 /// The Dockerfile of the bundle, in the current directory.
 pub const BUNDLE_DOCKERFILE: &str = "bundle.Dockerfile";

@@ -55,7 +55,7 @@ pub use images::{
 };
 pub use inputs::{CatalogInputError, catalog_inputs};
 pub use load::{Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalog, open, read, read_unchecked};
-pub use new_files::{NewFiles, parent};
+pub use new_files::NewFiles;
 pub use progress::{NoProgress, RunningStage, SourceProgress, SourceStage};
 pub use rehearse::{
     OpenedRehearsal, RehearseSourceError, RehearsedBundles, RehearsedSource, object_stream, open_rehearsal,

@@ -1,13 +1,12 @@
 //! New files next to other files: all of them appear, or none, and they replace nothing.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use fbc::Members;
-use fbc::scratch::{TempFolder, uninterrupted};
+use fbc::scratch::{TempFolder, parent, uninterrupted};
 
 use crate::error::{SourceError, at};
 
@@ -91,13 +90,5 @@ impl NewFiles {
         }
         made.push(to);
         Ok(())
-    }
-}
-
-/// Returns the parent directory of a path.
-pub fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != OsStr::new("") => parent,
-        _ => Path::new("."),
     }
 }

@@ -7,7 +7,7 @@ use bundle::LoadedBundle;
 use bundle::rehearse::Rehearse;
 use fbc::fault::{Class, Fault};
 use fbc::json::Text;
-use fbc::scratch::{TempFolder, is_empty_or_absent};
+use fbc::scratch::{OutputDirError, TempFolder, check_empty, parent};
 use fbc::{Limits, yaml};
 use resolve::request::InstallRequest;
 use serde_json::Value;
@@ -16,7 +16,6 @@ use crate::bundles;
 use crate::catalog_bundles::{self, BundleOrCatalog, CatalogBundles, Pair, RehearsedBundle};
 use crate::error::{SourceError, at};
 use crate::images::Images;
-use crate::new_files::parent;
 
 /// What is to be rehearsed.
 #[derive(Debug, Clone, Copy)]
@@ -62,9 +61,8 @@ pub enum RehearseSourceError {
     /// The bundle has no objects.
     #[error("bundle \"{0}\" has no objects")]
     NoObjects(String),
-    /// The output directory has files.
-    #[error("output dir \"{0}\" must be empty")]
-    NotEmpty(String),
+    #[error(transparent)]
+    Output(#[from] OutputDirError),
     #[error(transparent)]
     Source(#[from] SourceError),
 }
@@ -73,7 +71,8 @@ impl Fault for RehearseSourceError {
     fn class(&self) -> Class {
         match self {
             RehearseSourceError::IsBundle(_) | RehearseSourceError::IsCatalog(_) => Class::Usage,
-            RehearseSourceError::NoObjects(_) | RehearseSourceError::NotEmpty(_) => Class::Refused,
+            RehearseSourceError::NoObjects(_) => Class::Refused,
+            RehearseSourceError::Output(error) => error.class(),
             RehearseSourceError::Source(error) => error.class(),
         }
     }
@@ -155,9 +154,7 @@ pub fn object_stream(objects: &[Value]) -> Vec<u8> {
 /// # Errors
 /// Fails if the directory has files, or a file cannot be written.
 pub fn write_objects(objects: &[Value], target: &Path) -> Result<(), RehearseSourceError> {
-    if !is_empty_or_absent(target).map_err(at(target))? {
-        return Err(RehearseSourceError::NotEmpty(target.display().to_string()));
-    }
+    check_empty(target)?;
     let parent = parent(target);
     fs::create_dir_all(parent).map_err(at(parent))?;
     let aside = TempFolder::inside(parent, ".opm-rehearse-").map_err(at(parent))?;

@@ -10,10 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 
 use fbc::fault::{Class, Fault};
-use fbc::scratch::{TempFolder, uninterrupted};
+use fbc::scratch::{TempFolder, parent, uninterrupted};
 
 use crate::error::{SourceError, at};
-use crate::new_files::parent;
 
 /// The marker file of directories that this command wrote.
 pub const SITE_MARK: &str = "-/site.json";

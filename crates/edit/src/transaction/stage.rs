@@ -4,21 +4,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use fbc::scratch;
 use rayon::prelude::*;
 
 use super::{ChangedFile, NewContent};
 use crate::error::{EditError, in_path};
 use crate::journal::keep_owner;
-use crate::refusal::EditRefusal;
-
-/// Checks that an output directory is empty or absent.
-pub(super) fn check_empty(directory: &Path) -> Result<(), EditError> {
-    match scratch::is_empty_or_absent(directory).map_err(|error| in_path(directory, error))? {
-        true => Ok(()),
-        false => Err(EditRefusal::new(format!("output dir \"{}\" must be empty", directory.display())).into()),
-    }
-}
 
 /// Writes a copy of the catalog at `root`, which has these members, with the changes of `files` to `tree`.
 ///

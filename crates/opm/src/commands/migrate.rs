@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use fbc::Format;
+use fbc::scratch::check_empty;
 use source::CatalogLayout;
 
 use super::{MigrateLevel, blob_format, migrate_level};
-use crate::exit::CommandResult;
+use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{catalogs, limits, tree};
+use crate::{catalogs, limits};
 
 /// Write a catalog to a new directory in the current format
 #[derive(clap::Args)]
@@ -39,7 +40,7 @@ pub(crate) struct MigrateArgs {
 
 pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let target = &args.directory;
-    tree::check_empty(target)?;
+    check_empty(target).map_err(Failure::fault)?;
     let images = images::open(tls, &args.pull);
     let options = source::SourceOptions {
         keep_text: true,

@@ -26,7 +26,7 @@ use crate::followed::FollowedImage;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{interrupt, limits, log, report, tree};
+use crate::{interrupt, limits, log, report};
 
 /// Serve a catalog over gRPC
 #[derive(clap::Args)]
@@ -194,7 +194,10 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<ServePlan
                 format!("'opm registry serve -d {0}' serves a database, 'opm migrate {0} DIR' converts it", args.source)
             }
             false => {
-                format!("to serve the catalog that the file belongs to: opm serve {}", tree::parent(path).display())
+                format!(
+                    "to serve the catalog that the file belongs to: opm serve {}",
+                    fbc::scratch::parent(path).display()
+                )
             }
         };
         return Err(Failure::message(format!("\"{}\" is not a directory\nhelp: {help}", args.source)));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
+use fbc::scratch::check_empty;
 use source::{CatalogLayout, CatalogUnpackError, UnpackReport, UnpackRequest, UnpackedFiles};
 
 use crate::choice::choice;
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> C
         Some(directory) => directory.clone(),
         None => source::unpack_directory(reference).map_err(|error| failure(error, printer))?,
     };
-    tree::check_empty(&target)?;
+    check_empty(&target).map_err(Failure::fault)?;
     let images = images::open(tls, &args.pull);
     let request = UnpackRequest { image: reference, target: &target, files: args.layout, limits: limits::from_env()? };
     let unpacked = source::unpack_image(&request, &images).map_err(|error| failure(error, printer))?;

@@ -19,7 +19,7 @@ use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
-use crate::{limits, report, tree};
+use crate::{limits, report};
 
 /// Check a file-based catalog and report all problems
 #[derive(clap::Args)]
@@ -159,7 +159,7 @@ fn open(source: &str, images: &Images) -> Result<NamedSource, Failure> {
         return Ok(NamedSource::Catalog(path.into()));
     }
     if path.exists() && !source::is_database(path) {
-        let parent = tree::parent(path).display();
+        let parent = fbc::scratch::parent(path).display();
         let help = format!("to check the catalog that the file belongs to: opm validate {parent}");
         return Err(Failure::message(format!("\"{source}\" is not a directory\nhelp: {help}")));
     }
