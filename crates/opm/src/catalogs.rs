@@ -1,9 +1,8 @@
 //! Loads catalogs for commands, and reports their problems.
 
 use catalog::{Catalog, Warnings};
-use edit::template::{RenderedBundle, SupplyError};
+use fbc::Fbc;
 use fbc::fault::{Class, Fault as _};
-use fbc::{Fbc, Limits};
 use source::{Failed, Images, Rejected, SourceOptions};
 
 use crate::exit::Failure;
@@ -42,23 +41,6 @@ pub(crate) fn report_rejected(rejected: &Rejected, printer: &Printer) -> Failure
 pub(crate) fn checked(reference: &str, keep_text: bool, images: &Images) -> Result<(Fbc, Catalog), Failure> {
     let options = SourceOptions { keep_text, ..SourceOptions::catalogs(limits::from_env()?, images) };
     Ok(source::open(reference, &options, Warnings::Off)?.valid()?)
-}
-
-/// Renders the bundles of a template.
-pub(crate) fn template_bundles(
-    references: &[&str],
-    migrate: bool,
-    limits: &Limits,
-    images: &Images,
-) -> Vec<Result<RenderedBundle, SupplyError>> {
-    let rendered = source::template_bundles(references, migrate, limits, images).into_iter();
-    rendered
-        .map(|rendered| {
-            let rendered = rendered.map_err(SupplyError::new)?;
-            let csv = rendered.csv.map(fbc::json::Text::into_string);
-            Ok(RenderedBundle { json: rendered.json.into_string(), csv })
-        })
-        .collect()
 }
 
 /// Warns about blobs that are dropped because they have no package.

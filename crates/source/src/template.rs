@@ -4,7 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bundle::BundleBlob;
+use edit::template::{RenderedBundle, SupplyError};
 use fbc::Limits;
+use fbc::json::Text;
 use rayon::prelude::*;
 
 use crate::error::SourceError;
@@ -35,7 +37,7 @@ pub enum TemplateReferenceError {
     Io(#[from] io::Error),
 }
 
-/// Renders the bundles of a template in parallel.
+/// Renders the bundles of a template in parallel; each reference has one.
 ///
 /// Upstream opm accepts only images, so a directory must start with `./`, `../` or `/`.
 pub fn template_bundles(
@@ -43,7 +45,7 @@ pub fn template_bundles(
     migrate: bool,
     limits: &Limits,
     images: &Images,
-) -> Vec<Result<BundleBlob, SourceError>> {
+) -> Vec<Result<Vec<RenderedBundle>, SupplyError>> {
     let directories: Vec<Result<Option<PathBuf>, TemplateReferenceError>> =
         references.iter().map(|reference| directory(reference)).collect();
     let pulled = references.iter().zip(&directories).filter(|(_, found)| matches!(found, Ok(None)));
@@ -65,7 +67,7 @@ pub fn template_bundles(
         })
         .collect();
     let running = images.progress().start(SourceStage::Rendering);
-    let rendered: Vec<_> = found
+    let rendered = found
         .into_par_iter()
         .with_max_len(1)
         .map(|(reference, found)| {
@@ -83,14 +85,16 @@ pub fn template_bundles(
             running.advance(1);
             Ok(rendered?)
         })
-        .collect();
+        .collect::<Vec<Result<BundleBlob, SourceError>>>();
     drop(running);
-    for (reference, rendered) in references.iter().zip(&rendered) {
-        for warning in rendered.iter().flat_map(|rendered| &rendered.warnings) {
-            images.progress().warn(&format!("{reference}: {warning}"));
-        }
-    }
-    rendered
+    let warn = |reference: &str, warning: &String| images.progress().warn(&format!("{reference}: {warning}"));
+    let supplied = references.iter().zip(rendered).map(|(reference, rendered)| {
+        let rendered = rendered.map_err(SupplyError::new)?;
+        rendered.warnings.iter().for_each(|warning| warn(reference, warning));
+        let csv = rendered.csv.map(Text::into_string);
+        Ok(vec![RenderedBundle { json: rendered.json.into_string(), csv }])
+    });
+    supplied.collect()
 }
 
 /// The location of a template's bundle.

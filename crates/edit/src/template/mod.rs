@@ -8,12 +8,14 @@
 mod basic;
 pub mod composite;
 mod error;
+mod file;
 #[cfg(test)]
 mod sample;
 mod semver;
 mod substitutes;
 
 pub use error::{SupplyError, TemplateError, line_of};
+pub use file::{TemplateFile, TemplateFileError};
 pub use semver::SemverError;
 pub use substitutes::{SubstitutesError, SubstitutionError};
 

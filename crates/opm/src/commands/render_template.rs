@@ -4,7 +4,7 @@ use std::path::Path;
 
 use catalog::{GraphOptions, mermaid};
 use clap::builder::TypedValueParser;
-use edit::template::{self, Template, TemplateKind, line_of};
+use edit::template::{self, TemplateFile, TemplateKind};
 use fbc::Format;
 use source::CompositeRequest;
 
@@ -128,10 +128,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     let images = images::open(tls, &args.pull);
     let migrate = args.migrate_level == Some(MigrateLevel::CsvMetadata);
     let shared: &Printer = printer;
-    let mut bundles = |references: &[&str]| {
-        let bundles = catalogs::template_bundles(references, migrate, &limits, &images).into_iter();
-        bundles.map(|bundle| bundle.map(|bundle| vec![bundle])).collect()
-    };
+    let mut bundles = |references: &[&str]| source::template_bundles(references, migrate, &limits, &images);
     if let Some(composite) = args.composite()? {
         let TemplateOutput::Blobs(format) = args.output else {
             return Err(Failure::message("composite templates support only the output formats json and yaml"));
@@ -155,26 +152,8 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     let (kind, file) = kind_and_file(args.first.as_deref(), args.second.as_deref())?;
     let text =
         read_input(file, &limits).map_err(|error| Failure::message(format!("unable to open {file:?}: {error}")))?;
-    let doing = if kind.is_some() { "rendering template" } else { "auto-detecting template type" };
-    let template = Template::parse(&text, &limits)
-        .map_err(|error| Failure::message(format!("{doing}: {file}:{}: {error}", line_of(&text, error.offset))))?;
-    let failed = |error: String| Failure::message(format!("rendering template: {error}"));
-    let mut bundles = template::relative_to(Path::new(file), &mut bundles);
-    let fbc = if form == Form::Veneer
-        && kind.is_none_or(|kind| kind == TemplateKind::Basic)
-        && template::is_plain(&template)
-    {
-        template::render_basic(&text, &limits, &mut bundles).map_err(|error| failed(error.to_string()))?
-    } else {
-        let kind = match kind {
-            Some(kind) => kind,
-            None => {
-                template.kind().map_err(|error| Failure::message(format!("{doing}: {}", error.located(file, &text))))?
-            }
-        };
-        template::render(&template, kind, &limits, &mut bundles).map_err(|error| failed(error.located(file, &text)))?
-    };
-    drop(bundles);
+    let template = TemplateFile { name: file, text: &text, kind, plain: form == Form::Veneer };
+    let fbc = template.render(&limits, &mut bundles).map_err(Failure::fault)?;
     if fbc.blobs().is_empty() {
         printer.warning(&format!("{file:?} renders an empty catalog: it has no `entries`"));
     }
@@ -186,7 +165,8 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         }
         TemplateOutput::Mermaid => {
             let options = GraphOptions { v0_semantics: true, ..GraphOptions::default() };
-            let (text, warnings) = mermaid::mermaid(&fbc, &options).map_err(|error| failed(error.to_string()))?;
+            let (text, warnings) = mermaid::mermaid(&fbc, &options)
+                .map_err(|error| Failure::message(format!("rendering template: {error}")))?;
             warnings.iter().for_each(|warning| printer.warning(warning));
             printer.data().write_all(text.as_bytes())?;
         }
