@@ -5,6 +5,7 @@
 //! there. Entries that another entry skips are not on the chain.
 
 mod compare;
+mod formats;
 mod report;
 mod words;
 
@@ -17,6 +18,7 @@ use fbc::version::Version;
 use crate::outline::{Outline, OutlineChannel, OutlinePackage};
 
 pub use compare::{Offered, compare, source_of};
+pub use formats::{github, text};
 pub use report::{BundleUpgrades, CatalogOffer, ChannelUpgrades, UpgradeReport};
 pub use words::regressions;
 

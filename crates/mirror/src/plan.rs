@@ -1,5 +1,7 @@
 //! Plans: what would be mirrored, its size, and where each image goes.
 
+mod text;
+
 use std::path::Path;
 
 use image::{Digest, Reference};

@@ -1,15 +1,12 @@
 //! `opm check-upgrades`: reports the clusters that are stranded when one catalog replaces another.
 
-use std::fmt::Write;
 use std::slice;
 
 use clap::builder::TypedValueParser;
 use edit::Outline;
-use edit::upgrades::{self, ChannelReport, Offered, UpgradeOutcome as Upgrade, UpgradeReport};
+use edit::upgrades::{self, Offered, UpgradeReport};
 use fbc::json::Raw;
-use fbc::locate::Locator;
-use fbc::spelling::github::Annotation;
-use fbc::{Blob, Fbc, Problem, path};
+use fbc::{Blob, Fbc, Problem};
 use resolve::input::{CatalogInput, InputReader};
 use source::{Images, SourceOptions};
 
@@ -81,9 +78,12 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     )
     .concat();
     match args.output {
-        UpgradesOutput::Text => printer.data().write_all(text(&reports, args).as_bytes())?,
+        UpgradesOutput::Text => printer.data().write_all(upgrades::text(&reports, &args.new, args.all).as_bytes())?,
         UpgradesOutput::Json => printer.json(&UpgradeReport::new(&reports, &args.new))?,
-        UpgradesOutput::Github => printer.data().write_all(github(&reports, &new, args).as_bytes())?,
+        UpgradesOutput::Github => {
+            let text = upgrades::github(&reports, &args.new, &new.outline, &new.fbc);
+            printer.data().write_all(text.as_bytes())?;
+        }
     }
     match upgrades::regressions(&reports) {
         0 => Ok(()),
@@ -110,68 +110,4 @@ fn read(reference: &str, images: &Images, printer: &Printer) -> Result<OpenedCat
     }
     let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
     Ok(OpenedCatalog { fbc, outline, source })
-}
-
-fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
-    let mut out = String::new();
-    for report in reports {
-        let shown: Vec<&Upgrade> =
-            report.outcomes.iter().filter(|outcome| args.all || outcome.is_regression()).collect();
-        if shown.is_empty() {
-            continue;
-        }
-        let _ = writeln!(out, "{} / {}", report.package, report.channel);
-        for outcome in shown {
-            let mark = if outcome.is_regression() { "!" } else { " " };
-            let _ = writeln!(out, "  {mark} {} {}", outcome.bundle, outcome.words());
-        }
-        if let Some(advice) = report.advice(&args.new) {
-            let _ = writeln!(out, "    fix: {advice}");
-        }
-    }
-    let all: usize = reports.iter().map(|report| report.outcomes.len()).sum();
-    match upgrades::regressions(reports) {
-        0 => {
-            let _ = writeln!(out, "nobody is stranded: {all} bundles in {} channels checked", reports.len());
-        }
-        count => {
-            let _ = writeln!(out, "{count} of {all} bundles lose their upgrade");
-        }
-    }
-    out
-}
-
-/// Returns workflow commands that annotate regressions at their channels on GitHub.
-fn github(reports: &[ChannelReport], new: &OpenedCatalog, args: &CheckUpgradesArgs) -> String {
-    let mut locator = Locator::new(&new.fbc);
-    let mut out = String::new();
-    for report in reports {
-        let regressions: Vec<&Upgrade> = report.outcomes.iter().filter(|outcome| outcome.is_regression()).collect();
-        if regressions.is_empty() {
-            continue;
-        }
-        let package = new.outline.packages.get(&report.package);
-        let blob =
-            package.and_then(|package| package.channels.get(&report.channel).and_then(|it| it.blob).or(package.blob));
-        let place = blob.and_then(|index| new.fbc.blobs()[index].place(path!["name"]));
-        let file = place.as_ref().and_then(|place| new.fbc.full_path_of(place.file));
-        let file = file.map(|file| file.display().to_string());
-        let located = place.as_ref().filter(|_| file.is_some()).and_then(|place| locator.locate(place));
-        let mut message = format!("{} / {}", report.package, report.channel);
-        for outcome in regressions {
-            let _ = write!(message, "\n{} {}", outcome.bundle, outcome.words());
-        }
-        if let Some(advice) = report.advice(&args.new) {
-            let _ = write!(message, "\nfix: {advice}");
-        }
-        let annotation = Annotation {
-            level: "error",
-            file: file.as_deref(),
-            line: located.map(|located| (located.line as u64, None)),
-            title: "upgrades",
-            message: &message,
-        };
-        out += &annotation.line();
-    }
-    out
 }

@@ -1,14 +1,9 @@
 //! `opm mirror plan`: shows the selection and its size.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use fbc::spelling::size::bytes;
-use fbc::spelling::table::Table;
-use image::Reference;
 use mirror::known_blobs::KnownBlobs;
-use mirror::lock::Role;
-use mirror::plan::{PlanReport, mapping_line};
+use mirror::plan::mapping_line;
 use mirror::set::write_whole;
 
 use super::flags::{self, ChoiceFlags, Input, MoveFlags, TargetFlags, read, unresolved};
@@ -74,7 +69,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
                 printer.data().write_all(mapping_line(image, target.as_ref()).as_bytes())?;
             }
         }
-        _ => text(&report, printer)?,
+        _ => write!(printer.data(), "{report}")?,
     }
     if report.incomplete {
         return Err(Failure::Reported);
@@ -86,55 +81,6 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
     if let Some(out) = &args.lock {
         write_whole(out, report.lock.to_text().as_bytes())?;
         printer.report(&format!("lock: {}, {}", out.display(), report.lock.digest()));
-    }
-    Ok(())
-}
-
-/// Prints a plan as text.
-fn text(report: &PlanReport, printer: &mut Printer) -> CommandResult {
-    let lock = &report.lock;
-    for catalog in &lock.catalogs {
-        let digest = catalog.digest.get(..19).unwrap_or(&catalog.digest);
-        let whole = if catalog.whole { ", as it is" } else { "" };
-        writeln!(printer.data(), "catalog {} ({digest}{whole})", catalog.source)?;
-        if catalog.whole && catalog.packages.len() > 20 {
-            writeln!(printer.data(), "  {} packages", catalog.packages.len())?;
-            continue;
-        }
-        let rows = catalog.packages.iter().flat_map(|(name, package)| {
-            package.channels.iter().map(move |(channel, bundles)| {
-                let default = if *channel == package.default_channel { " (default)" } else { "" };
-                vec![format!("  {name}"), format!("{channel}{default}"), bundles.join(" ")]
-            })
-        });
-        let table = Table::new(&["  PACKAGE", "CHANNEL", "BUNDLES"], rows).text();
-        printer.data().write_all(table.as_bytes())?;
-    }
-    let count = |role: Role| lock.images.iter().filter(|image| image.role == role).count();
-    let different: BTreeSet<&String> = lock.images.iter().map(|image| &image.digest).collect();
-    let hosts: BTreeSet<String> =
-        lock.images.iter().filter_map(|image| Some(Reference::parse(&image.source).ok()?.host().to_owned())).collect();
-    let signed = lock.images.iter().filter(|image| !image.referrers.is_empty()).count();
-    writeln!(printer.data(), "bundles: {}", lock.bundles().len())?;
-    writeln!(
-        printer.data(),
-        "images:  {} under {} names ({} bundles, {} related, {} additional); {signed} signed",
-        different.len(),
-        lock.images.len(),
-        count(Role::Bundle),
-        count(Role::Related),
-        count(Role::Additional),
-    )?;
-    writeln!(printer.data(), "from:    {}", hosts.into_iter().collect::<Vec<_>>().join(", "))?;
-    writeln!(
-        printer.data(),
-        "bytes:   {} in {} different blobs, {} to fetch",
-        bytes(report.bytes),
-        report.blobs,
-        bytes(report.bytes_to_fetch)
-    )?;
-    if !lock.left_out.is_empty() {
-        writeln!(printer.data(), "left out: {}", lock.left_out.len())?;
     }
     Ok(())
 }
