@@ -138,7 +138,7 @@ impl BundleNeeds {
                 (property::GVK, Some(value)) => facts.provides.push(api(value)),
                 (LABEL, Some(value)) => facts.labels.push(value.get_str("label").into_owned()),
                 (property::PACKAGE, Some(value)) => {
-                    let version = Version::parse_strict(&value.get_str("version").into_owned()).ok();
+                    let version = Version::parse_strict(&value.get_str("version")).ok();
                     facts.packages.push((value.get_str("packageName").into_owned(), version));
                 }
                 (property::GVK_REQUIRED, Some(value)) => need(Need::Api(api(value))),
