@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use image::Store;
 use mirror::copy::CopyOptions;
 use mirror::push::PushReport;
 use mirror::set::write_whole;
@@ -58,7 +59,7 @@ pub(super) fn copy(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Re
     let target = args.target.target(&args.registry)?;
     let Input { request, options, .. } = read(&args.file, &args.choice, printer)?;
     let scratch = TempFolder::private("opm-mirror-")?;
-    let run = args.moving.open_scratch(tls, &scratch)?;
+    let run = args.moving.open(tls, Store::open(&scratch.path().join("store"))?)?;
     let options = CopyOptions { selection: &options, spool: args.spool, scratch: scratch.path() };
     let (report, lock) =
         mirror::copy::copy(request, &target, &options, &CatalogImageBuilder::default(), &run.session()?)

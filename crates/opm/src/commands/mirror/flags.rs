@@ -9,6 +9,7 @@ use image::{Platform, Store};
 use mirror::MirrorError;
 use mirror::destination::{MirrorDestination, PathLayout};
 use mirror::imageset::ImageSetProblem;
+use mirror::push::SetPlace;
 use mirror::report::{MissingImage, OnMissing, text};
 use mirror::request::{CatalogProgram, MirrorRequest, MirrorRequestError, SelectionOptions};
 use mirror::session::MirrorSession;
@@ -195,12 +196,22 @@ impl MoveFlags {
                 "--enforce-policy: there is no policy to enforce\nhelp: create policy.json, and unset OPM_INSECURE_POLICY",
             ));
         }
-        Ok(Run { images, limits: limits::from_env()?, face: Face { printer: Printer::new(), moved } })
+        let face = Face { printer: Printer::new(), moved };
+        Ok(Run { images, limits: limits::from_env()?, face, _scratch: None })
     }
 
     /// Opens a session whose store is temporary.
-    pub(crate) fn open_scratch(&self, tls: &TlsFlags, scratch: &TempFolder) -> Result<Run, Failure> {
-        self.open(tls, Store::open(&scratch.path().join("store"))?)
+    pub(crate) fn open_scratch(&self, tls: &TlsFlags) -> Result<Run, Failure> {
+        let scratch = TempFolder::private("opm-mirror-")?;
+        let run = self.open(tls, Store::open(&scratch.path().join("store"))?)?;
+        Ok(Run { _scratch: Some(scratch), ..run })
+    }
+
+    /// Opens a session with the store of a set; what is not in a directory of its own is temporary.
+    pub(crate) fn open_set(&self, tls: &TlsFlags, set: &SetPlace) -> Result<Run, Failure> {
+        let scratch = TempFolder::private("opm-mirror-")?;
+        let run = self.open(tls, set.store(&scratch.path().join("store"))?)?;
+        Ok(Run { _scratch: Some(scratch), ..run })
     }
 }
 
@@ -209,6 +220,8 @@ pub(crate) struct Run {
     images: Images,
     limits: Limits,
     face: Face,
+    /// The directory of a temporary store, removed after the images are closed.
+    _scratch: Option<TempFolder>,
 }
 
 impl Run {

@@ -24,7 +24,6 @@ use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
-use fbc::scratch::TempFolder;
 
 /// Mirror catalogs and their images: to disk, from disk, or from registry to registry
 #[derive(Parser)]
@@ -158,9 +157,8 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> CommandResult {
         }
         OcOperation::FromDisk(_, registry) if args.dry_run => {
             // Without network access: the archives hold all the information.
-            let scratch = TempFolder::private("opm-mirror-")?;
             let source = SetPlace::open(&workspace.sources()?)?;
-            let run = moving.open(&tls, source.store(&scratch.path().join("store"))?)?;
+            let run = moving.open_set(&tls, &source)?;
             let set = MirrorSet::read(source, &run.session()?)?;
             let to = target.target(&registry)?;
             let mapping = Mapping { place: &place, target: Some(&to), set: None, children };
@@ -201,8 +199,7 @@ fn resolve_mapping(
     printer: &Printer,
 ) -> CommandResult {
     let Input { request, options, .. } = read(file, choice, printer)?;
-    let scratch = TempFolder::private("opm-mirror-")?;
-    let run = moving.open_scratch(tls, &scratch)?;
+    let run = moving.open_scratch(tls)?;
     let selection = MirrorSelection::resolve(request, &options, &run.session()?).map_err(unresolved)?;
     let missing = selection.missing().to_vec();
     let (lock, inventory) = selection.into_lock();

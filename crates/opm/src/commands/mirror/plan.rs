@@ -10,7 +10,6 @@ use super::flags::{self, ChoiceFlags, Input, MoveFlags, TargetFlags, read, unres
 use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
-use fbc::scratch::TempFolder;
 
 /// Show what would be mirrored, and its size
 #[derive(clap::Args)]
@@ -59,8 +58,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Com
     let target = args.to.as_ref().map(|to| flags::target(to, args.max_nested_paths)).transpose()?;
     let Input { request, options, .. } = read(&args.file, &args.choice, printer)?;
     let have = KnownBlobs::read(&args.have)?;
-    let scratch = TempFolder::private("opm-mirror-")?;
-    let run = args.moving.open_scratch(tls, &scratch)?;
+    let run = args.moving.open_scratch(tls)?;
     let report = mirror::plan::plan(request, &options, &have, target.as_ref(), &run.session()?).map_err(unresolved)?;
     match args.output.as_str() {
         "json" => printer.json(&report)?,

@@ -12,7 +12,6 @@ use crate::exit::{CommandResult, Failure, in_path};
 use crate::images::TlsFlags;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
-use fbc::scratch::TempFolder;
 
 /// Remove mirrored images that no kept set needs from a registry
 #[derive(clap::Args)]
@@ -56,8 +55,7 @@ pub(super) struct PruneArgs {
 pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let target = flags::target(&args.registry, args.max_nested_paths)?;
     let keep = args.keep.iter().map(|path| read_lock(path)).collect::<Result<Vec<_>, _>>()?;
-    let scratch = TempFolder::private("opm-mirror-")?;
-    let run = args.moving.open_scratch(tls, &scratch)?;
+    let run = args.moving.open_scratch(tls)?;
     let session = run.session()?;
     let list = args.list.as_ref().map(|file| read_list(file, &target)).transpose()?;
     let found = mirror::prune::find_unneeded(&target, list.as_deref(), &keep, &session)?;

@@ -12,7 +12,6 @@ use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
-use fbc::scratch::TempFolder;
 
 /// Upload a set from a directory or volumes to a registry
 #[derive(clap::Args)]
@@ -65,9 +64,8 @@ fn places(args: &PushArgs) -> Result<(Vec<PathBuf>, MirrorDestination), Failure>
 /// Pushes the set, prints the report, and writes the cluster objects if everything arrived.
 pub(super) fn push(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Result<PushReport, Failure> {
     let (paths, target) = places(args)?;
-    let scratch = TempFolder::private("opm-mirror-")?;
     let place = SetPlace::open(&paths)?;
-    let run = args.moving.open(tls, place.store(&scratch.path().join("store"))?)?;
+    let run = args.moving.open_set(tls, &place)?;
     let session = run.session()?;
     let set = MirrorSet::read(place, &session)?;
     let options = PushOptions { expected: args.expect.as_deref(), enforce_policy: args.moving.enforce_policy };
@@ -119,8 +117,7 @@ fn push_part(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandR
     if args.moving.enforce_policy {
         return Err(Failure::message("--part sends blobs without their images, which --enforce-policy cannot check"));
     }
-    let scratch = TempFolder::private("opm-mirror-")?;
-    let run = args.moving.open_scratch(tls, &scratch)?;
+    let run = args.moving.open_scratch(tls)?;
     let report = mirror::push::push_part(&paths, &target, &run.session()?)?;
     if let Some(PushedBlobs { blobs, bytes: size, present, .. }) = report.sent {
         printer.report(&format!("sent: {blobs} blobs ({}), already present: {present}", bytes(size)));

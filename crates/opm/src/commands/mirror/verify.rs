@@ -12,7 +12,6 @@ use crate::exit::{CommandResult, Failure};
 use crate::images::TlsFlags;
 use crate::output::OutputFlag;
 use crate::printer::Printer;
-use fbc::scratch::TempFolder;
 
 /// Check that a set is complete and undamaged
 #[derive(clap::Args)]
@@ -82,9 +81,8 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> C
 
 fn verify_local(args: &VerifyArgs, tls: &TlsFlags) -> Result<VerifyReport, Failure> {
     let paths: Vec<PathBuf> = args.places.iter().map(PathBuf::from).collect();
-    let scratch = TempFolder::private("opm-mirror-")?;
     let place = SetPlace::open(&paths)?;
-    let run = args.moving.open(tls, place.store(&scratch.path().join("store"))?)?;
+    let run = args.moving.open_set(tls, &place)?;
     let session = run.session()?;
     let set = MirrorSet::read(place, &session)?;
     Ok(mirror::verify::verify_set(&set, args.expect.as_deref(), &session)?)
@@ -99,8 +97,7 @@ fn verify_registry(args: &VerifyArgs, tls: &TlsFlags) -> Result<VerifyReport, Fa
         return Err(Failure::message("a registry requires --lock"));
     };
     let lock = read_lock(file)?;
-    let scratch = TempFolder::private("opm-mirror-")?;
-    let run = args.moving.open_scratch(tls, &scratch)?;
+    let run = args.moving.open_scratch(tls)?;
     let session = run.session()?;
     Ok(mirror::verify::verify_registry(&lock, &target, args.expect.as_deref(), args.deep, &session)?)
 }

@@ -11,7 +11,6 @@ use super::{ChoiceFlags, Common};
 use crate::commands::mirror::flags::{invalid, report_missing, target, unresolved};
 use crate::exit::{CommandResult, Failure, in_path};
 use crate::printer::Printer;
-use fbc::scratch::TempFolder;
 
 /// Remove images from a registry: first generate a list, then apply it
 #[derive(clap::Args)]
@@ -64,8 +63,7 @@ fn generate(args: &DeleteArgs, target: &MirrorDestination, printer: &mut Printer
     let (id, options) = (args.delete_id.as_deref(), choice.options("")?);
     let list = GenerateList { text: &text, options, workspace: &workspace, id };
     let request = list.request().map_err(|problems| invalid(&file, &problems, printer))?;
-    let scratch = TempFolder::private("opm-mirror-")?;
-    let run = moving.open_scratch(&tls, &scratch)?;
+    let run = moving.open_scratch(&tls)?;
     let GeneratedList { missing, written } = list.run(request, target, &run.session()?).map_err(unresolved)?;
     report_missing(&missing, printer);
     let (images, place) = written.ok_or(Failure::Reported)?;
@@ -79,8 +77,7 @@ fn remove(args: &DeleteArgs, file: &Path, target: &MirrorDestination, printer: &
     for name in &others {
         printer.error(&format!("{name}: not below {target}"));
     }
-    let scratch = TempFolder::private("opm-mirror-")?;
-    let run = moving.open_scratch(&tls, &scratch)?;
+    let run = moving.open_scratch(&tls)?;
     let report = remove_listed(target, &names, args.delete_signatures, &run.session()?)?;
     for image in &report.absent {
         printer.report(&format!("{image} does not exist"));
