@@ -20,6 +20,7 @@ mod error;
 mod fetch;
 mod followed;
 mod images;
+mod index_image;
 mod inputs;
 mod load;
 mod new_files;
@@ -53,6 +54,7 @@ pub use images::{
     Fetched, ImageKind, Images, PullSettings, RegistrySettings, UnpackedIndex, data_only_catalog, inside,
     is_index_from_scratch,
 };
+pub use index_image::{IndexImageError, IndexImageRequest, build_index_image};
 pub use inputs::{CatalogInputError, catalog_inputs};
 pub use load::{Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalog, open, read, read_unchecked};
 pub use new_files::NewFiles;

@@ -2,19 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use image::{Descriptor, Location, Platform, Store, find_program};
-use legacy::index_image::{
-    self, BuildOptions, DEFAULT_BINARY, DEFAULT_TAG, IfExists, IndexDockerfile, IndexImageContent, Staged,
-};
+use image::{Descriptor, Location};
+use legacy::index_image::{DEFAULT_BINARY, DEFAULT_TAG, IfExists, IndexDockerfile, Staged};
 use legacy::{Changed, Database, DatabaseTarget, IfMissing};
-use source::{ContainerTool, Delivery, Fetcher, SourceError};
+use source::{ContainerTool, Delivery, Fetcher, IndexImageError, IndexImageRequest, SourceError, build_index_image};
 
 use crate::commands::build::{USER, output, program_layer, reference, source_date_epoch};
 use crate::database;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags, container_tool};
 use crate::printer::Printer;
-use fbc::scratch::TempFolder;
 
 /// How to build an image from the changed database.
 #[derive(clap::Args)]
@@ -164,34 +161,22 @@ impl BuildArgs {
 
     /// Builds the image without a container engine, and delivers it.
     fn build(&self, database: &Path, tls: &TlsFlags) -> Result<Descriptor, Failure> {
-        let time = source_date_epoch()?;
-        let scratch = TempFolder::private("opm-index-")?;
-        let store = Store::open(&scratch.path().join("image"))?;
-        let images = images::open(tls, &self.pull);
-        let base = match self.binary_image.as_deref() {
-            None | Some("scratch") => None,
-            Some(reference) => Some(images.base(reference, &store)?),
-        };
-        let platform = self.pull.platform.clone();
-        let content = match (&base, &self.binary_image) {
-            (Some(base), _) => IndexImageContent::Base(base),
-            (None, Some(_)) => IndexImageContent::Database,
-            (None, None) => {
-                let platform = platform.clone().unwrap_or_else(Platform::host);
-                let program = find_program(&[], &std::env::current_exe()?, &platform, true).map_err(|error| {
-                    Failure::message(format!(
-                        "{error}\n  help: use --binary-image with an image that contains opm, or 'scratch' for an \
-                         image of the database alone"
-                    ))
-                })?;
-                IndexImageContent::Program(program_layer(&program)?)
-            }
-        };
-        let image = index_image::build(&store, database, &BuildOptions { content, platform, user: USER, time })?;
         let tag = self.tag.as_deref().map(reference).transpose().map_err(Failure::message)?;
-        let delivery = Delivery { name: tag.as_ref(), push: self.push, output: self.image_output.as_ref() };
-        images.deliver(&delivery, &store, &image)?;
-        Ok(image)
+        let request = IndexImageRequest {
+            database,
+            base: self.binary_image.as_deref(),
+            platform: self.pull.platform.clone(),
+            running: std::env::current_exe()?,
+            pack: &program_layer,
+            user: USER,
+            time: source_date_epoch()?,
+            delivery: Delivery { name: tag.as_ref(), push: self.push, output: self.image_output.as_ref() },
+        };
+        build_index_image(&request, &images::open(tls, &self.pull)).map_err(|error| match error {
+            IndexImageError::Operation(error) => error.into(),
+            IndexImageError::Source(error) => error.into(),
+            error => Failure::fault(error),
+        })
     }
 }
 
