@@ -19,7 +19,7 @@ use crate::pages::{about, changes, graph, images, install, kinds, list, package,
 use crate::rank::PackageQuery;
 use crate::slim::slim;
 use crate::summary::{PackageSummary, Row, VersionSummary};
-use crate::text::script_json;
+use crate::text::{escaped, script_json};
 
 /// Which versions get a page of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,17 @@ pub enum ExportedVersions {
     Heads,
     /// The newest of each package, and the heads of channels.
     Newest(usize),
+}
+
+/// Returns the site map of the pages among these files, published below a URL.
+pub fn sitemap<'a>(base: &str, files: impl IntoIterator<Item = &'a String>) -> String {
+    let base = escaped(base.trim_end_matches('/'));
+    let pages = files.into_iter().filter(|path| path.ends_with(".html"));
+    let pages: String = pages.map(|page| format!("<url><loc>{base}/{page}</loc></url>\n")).collect();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n{pages}</urlset>\n"
+    )
 }
 
 impl ExportedVersions {

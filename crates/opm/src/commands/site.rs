@@ -12,7 +12,7 @@ use serve::http::{directory_name, image_name};
 use serve::load::{Empty, OnInvalid, ServedDirectory};
 use serve::pages::PackageSummaries;
 use site::console::{Console, ConsoleStore};
-use site::export::{Export, ExportedVersions, Sink};
+use site::export::{Export, ExportedVersions, Sink, sitemap};
 use source::{SITE_MARK, SiteFolder, SiteFolderError};
 
 use super::serve::{catalog_name, failure};
@@ -140,16 +140,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
         })?;
     }
     if let Some(base) = &args.base_url {
-        let base = base.trim_end_matches('/');
-        let escaped = site::text::escaped(base);
-        let mut list: String = folder
-            .files()
-            .iter()
-            .filter(|path| path.ends_with(".html"))
-            .map(|page| format!("<url><loc>{escaped}/{page}</loc></url>\n"))
-            .collect();
-        list.insert_str(0, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n");
-        sink().put("sitemap.xml", format!("{list}</urlset>\n").as_bytes())?;
+        sink().put("sitemap.xml", sitemap(base, &folder.files()).as_bytes())?;
     }
     // The next build replaces the directory if it contains nothing else.
     let files = folder.files();

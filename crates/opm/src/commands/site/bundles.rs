@@ -4,7 +4,6 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use fbc::Limits;
-use serde_json::{Value, json};
 use site::console::ConsoleStore;
 use source::{Images, bundles};
 
@@ -19,29 +18,12 @@ pub(super) struct WithManifests<'a> {
 }
 
 impl WithManifests<'_> {
-    /// Adds the objects of the bundle image to the blob as properties. Returns `None` if the blob has them already or the
-    /// image cannot be read.
+    /// Returns the blob with the objects of the bundle image; `None` if it has them already or the image cannot be read.
     fn completed(&self, images: &Images, name: &str, blob: &str) -> Option<String> {
-        let mut blob: Value = serde_json::from_str(blob).ok()?;
-        let image = blob["image"].as_str().filter(|image| !image.is_empty())?.to_owned();
-        let properties = blob["properties"].as_array_mut()?;
-        if properties.iter().any(|property| property["type"] == fbc::property::BUNDLE_OBJECT) {
-            return None;
-        }
-        let read = match bundles::read(&image, images, self.limits) {
-            Ok(read) => read,
-            Err(error) => {
-                self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}: {error}"));
-                return None;
-            }
-        };
-        for object in &read.whole.objects {
-            let mut data = Vec::new();
-            fbc::base64::encode(object.value.to_string().as_bytes(), &mut data);
-            let data = String::from_utf8(data).unwrap_or_default();
-            properties.push(json!({"type": fbc::property::BUNDLE_OBJECT, "value": {"data": data}}));
-        }
-        Some(blob.to_string())
+        bundles::with_objects(blob, images, self.limits).unwrap_or_else(|error| {
+            self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}: {error}"));
+            None
+        })
     }
 }
 
