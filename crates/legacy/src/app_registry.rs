@@ -164,6 +164,26 @@ pub enum DownloadProblem {
     },
 }
 
+/// Packages that could not be downloaded or loaded, with a line for each.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct IncompletePackages(Vec<String>);
+
+impl Fault for IncompletePackages {
+    fn class(&self) -> Class {
+        Class::Refused
+    }
+}
+
+/// Why downloaded packages cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    #[error(transparent)]
+    Incomplete(#[from] IncompletePackages),
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
 /// Why a package or a list of packages cannot be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
@@ -339,21 +359,48 @@ impl Download<'_> {
 }
 
 /// A new database with the packages that could be loaded.
-pub struct LoadedRegistry {
+struct LoadedRegistry {
     /// The database, in a temporary file: packages that were removed from a registry do not reappear.
-    pub database: Database,
+    database: Database,
     /// The number of loaded packages.
-    pub packages: usize,
+    packages: usize,
     /// What could not be loaded.
-    pub problems: Vec<String>,
+    problems: Vec<String>,
 }
 
 impl Downloaded {
+    /// Refuses an incomplete download, unless in permissive mode.
+    ///
+    /// # Errors
+    /// Fails with all problems.
+    pub fn check(&self, strictness: Strictness) -> Result<(), IncompletePackages> {
+        complete(self.problems.iter().map(ToString::to_string).collect(), strictness).map(drop)
+    }
+
+    /// Replaces the database at `path` by one with the packages. Returns their number, and in permissive mode what could
+    /// not be downloaded or loaded.
+    ///
+    /// # Errors
+    /// Fails when something could not be downloaded or loaded, unless in permissive mode, or the database cannot be
+    /// written.
+    pub fn publish(
+        &self,
+        path: &Path,
+        strictness: Strictness,
+        limits: &Limits,
+    ) -> Result<(usize, Vec<String>), PublishError> {
+        let LoadedRegistry { database, packages, problems } = self.load(limits)?;
+        let problems = self.problems.iter().map(ToString::to_string).chain(problems).collect();
+        let problems = complete(problems, strictness)?;
+        database.publish(path)?;
+        Ok((packages, problems))
+    }
+
     /// Loads the packages into a new database; one that cannot be loaded does not affect the others.
     ///
     /// # Errors
     /// Fails when the database cannot be created.
-    pub fn load(&self, limits: &Limits) -> Result<LoadedRegistry, Error> {
+    fn load(&self, limits: &Limits) -> Result<LoadedRegistry, Error> {
         let database = Database::temporary()?;
         database.migrate()?;
         let mut loaded = LoadedRegistry { database, packages: 0, problems: Vec::new() };
@@ -369,6 +416,14 @@ impl Downloaded {
             }
         }
         Ok(loaded)
+    }
+}
+
+/// Returns the problems in permissive mode.
+fn complete(problems: Vec<String>, strictness: Strictness) -> Result<Vec<String>, IncompletePackages> {
+    match strictness {
+        Strictness::Strict if !problems.is_empty() => Err(IncompletePackages(problems)),
+        _ => Ok(problems),
     }
 }
 

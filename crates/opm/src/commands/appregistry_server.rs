@@ -9,8 +9,8 @@ use catalog::query::Query;
 use clap::{CommandFactory, Parser};
 use cluster::Access;
 use fbc::Limits;
-use legacy::EmptyIndex;
-use legacy::app_registry::{Download, Downloaded, PackageSource, WantedPackage};
+use legacy::app_registry::{Download, Downloaded, PackageSource, PublishError, WantedPackage};
+use legacy::{EmptyIndex, Strictness};
 use source::Images;
 
 use super::read_input;
@@ -97,11 +97,6 @@ impl AppRegistryFlags {
     }
 }
 
-/// Returns the lines of a failure with several causes.
-pub(crate) fn lines(problems: &[impl ToString]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
 /// Parses the command line and runs the command.
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let command = go_conventions(AppRegistryServer::command());
@@ -118,15 +113,14 @@ fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
     fs::create_dir_all(&args.download_folder).map_err(|error| in_path(&args.download_folder, &error))?;
     let images = images::open(&args.tls, &args.pull);
     let downloaded = args.app_registry.download(&images, &limits, &args.download_folder)?;
-    let loaded = downloaded.load(&limits)?;
-    let mut problems: Vec<String> = downloaded.problems.iter().map(ToString::to_string).collect();
-    problems.extend(loaded.problems);
-    if args.strict && !problems.is_empty() {
-        return Err(Failure::message(lines(&problems)));
-    }
+    let strictness = Strictness::new(!args.strict);
+    let (packages, problems) =
+        downloaded.publish(args.serve.database(), strictness, &limits).map_err(|error| match error {
+            PublishError::Incomplete(error) => Failure::fault(error),
+            PublishError::Database(error) => error.into(),
+        })?;
     problems.iter().for_each(|problem| tracing::warn!("{problem}"));
-    loaded.database.publish(args.serve.database())?;
-    if loaded.packages == 0 {
+    if packages == 0 {
         tracing::warn!("no package could be loaded: every call returns an error");
         return Ok(Some(Arc::new(EmptyIndex)));
     }

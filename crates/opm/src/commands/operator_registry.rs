@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use legacy::{Database, DatabaseTarget, FetchError, IfMissing, ImageList, Shrink, Strictness};
 use source::ContainerTool;
 
-use super::appregistry_server::{AppRegistryFlags, lines};
+use super::appregistry_server::AppRegistryFlags;
 use super::bundle::extract;
 use super::config_map;
 use super::read_input;
@@ -316,9 +316,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
         let folder = TempFolder::private("opm-packages-")?;
         let images = images::open(tls, &args.pull);
         let downloaded = args.app_registry.download(&images, &limits, folder.path())?;
-        if !args.permissive && !downloaded.problems.is_empty() {
-            return Err(Failure::message(lines(&downloaded.problems)));
-        }
+        downloaded.check(strictness).map_err(Failure::fault)?;
         database::forgive(&downloaded.problems, printer);
         let load = |database: &Database| database.load_directories(&downloaded.packages, &limits, strictness);
         return database::change(&target, printer, load);
