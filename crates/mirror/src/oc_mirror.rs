@@ -239,3 +239,47 @@ impl GenerateList<'_> {
         Ok(GeneratedList { missing, written: Some((images.len(), place)) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn places_decide_the_operation() {
+        let parse = |to, from, workspace| OcOperation::parse(to, from, workspace);
+        let here = || Workspace("/d".into());
+        assert_eq!(parse("file:///d", None, None), Ok(OcOperation::ToDisk(here())));
+        let registry = "docker://r.test/a";
+        assert_eq!(parse(registry, Some("file:///d"), None), Ok(OcOperation::FromDisk(here(), "r.test/a".into())));
+        assert_eq!(parse(registry, None, Some("file:///d")), Ok(OcOperation::Between(here(), "r.test/a".into())));
+        assert_eq!(parse("r.test", None, None), Err(OcMirrorError::Place("r.test".into())));
+        assert_eq!(parse("file://", None, None), Err(OcMirrorError::Place("file://".into())));
+        assert_eq!(parse("file:///d", Some("file:///e"), None), Err(OcMirrorError::ToDisk));
+        assert_eq!(parse(registry, Some("file:///d"), Some("file:///d")), Err(OcMirrorError::TwoSources));
+        assert_eq!(parse(registry, None, None), Err(OcMirrorError::NoSource));
+        assert_eq!(parse(registry, Some(registry), None), Err(OcMirrorError::Directory(registry.into())));
+        assert_eq!(super::registry("file:///d"), Err(OcMirrorError::Registry));
+    }
+
+    #[test]
+    fn the_archives_of_the_newest_set_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Workspace(directory.path().to_owned());
+        assert_eq!(workspace.sources().unwrap(), [workspace.set()]);
+        let archive = |name: &str, age: u64| {
+            let path = directory.path().join(name);
+            let file = fs::File::create(&path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1000 - age)).unwrap();
+            path
+        };
+        archive("mirror-old-1.tar", 9);
+        archive("notes.tar", 0);
+        let mut newest = vec![archive("mirror-new-1.tar", 2), archive("mirror-new-2.tar", 1)];
+        let mut found = workspace.sources().unwrap();
+        newest.sort();
+        found.sort();
+        assert_eq!(found, newest);
+    }
+}
