@@ -39,6 +39,11 @@ impl EndSignals {
         Ok(EndSignals([listen(SIGINT)?, listen(SIGTERM)?, listen(SIGHUP)?]))
     }
 
+    /// Waits for the first signal.
+    pub(crate) async fn first(mut self) {
+        self.next().await;
+    }
+
     /// Waits for the next signal, and returns its number.
     pub(crate) async fn next(&mut self) -> i32 {
         let [(interrupt, first), (terminate, second), (hangup, third)] = &mut self.0;

@@ -41,8 +41,9 @@ impl Preview {
     /// Fails like [`run::run`], and when a temporary directory cannot be created.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
         let Preview { directory, limits, empty, http } = self;
-        let find: Find = if fbc::load::is_bundle_dir(&directory) { bundle_dir::problems } else { problems };
-        let origin = match fbc::load::is_bundle_dir(&directory) {
+        let is_bundle = fbc::load::is_bundle_dir(&directory);
+        let find: Find = if is_bundle { bundle_dir::problems } else { problems };
+        let origin = match is_bundle {
             true => {
                 let made = BundleDir::new(&directory, limits.clone());
                 Some(Arc::new(made.map_err(|error| RunError::Origin(OriginError::from(error)))?)

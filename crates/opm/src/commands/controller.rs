@@ -241,10 +241,7 @@ fn control(args: &RunArgs, tls: &TlsFlags) -> CommandResult {
     log::start(args.debug);
     interrupt::hand_over_signals();
     runtime::block_on(async {
-        let mut signals = EndSignals::listen()?;
-        let stop = async move {
-            signals.next().await;
-        };
+        let stop = EndSignals::listen()?.first();
         if args.olm == OlmGeneration::V1 {
             return v1::control(args, tls, stop).await;
         }

@@ -50,10 +50,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> CommandResult {
     }
     runtime::block_on(async {
         interrupt::hand_over_signals();
-        let mut signals = EndSignals::listen()?;
-        let stop = async move {
-            signals.next().await;
-        };
+        let stop = EndSignals::listen()?.first();
         preview.run(stop).await.map_err(|error| failure(error, printer))
     })?
 }
