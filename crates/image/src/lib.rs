@@ -74,7 +74,7 @@ pub use policy::StoredImage;
 pub use program::{ChosenPrograms, ProgramChoice, ProgramError, find_program};
 pub use progress::{NoEvents, TransferEvent, TransferProgress};
 pub use pull::Image;
-pub use reference::{ImageReferenceError, Reference};
+pub use reference::{DigestBeforeBuild, ImageReferenceError, Reference};
 pub use registries_conf::{RegistriesConf, RegistriesConfError};
 pub use registry::{Challenge, MANIFEST_LIMIT, Retries};
 pub use set::{BlobRequest, Parts, Referrer, SurveyedImage};

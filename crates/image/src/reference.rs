@@ -35,6 +35,11 @@ pub enum ImageReferenceError {
     NoVersion(String),
 }
 
+/// The name of an image to build has a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot contain a digest before the image is built: use REPOSITORY:TAG")]
+pub struct DigestBeforeBuild;
+
 const MAX_NAME: usize = 255;
 const MAX_TAG: usize = 128;
 
@@ -108,6 +113,14 @@ impl Reference {
     /// Returns the digest, if present.
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
+    }
+
+    /// Checks that an image can be pushed with this name before its digest is known.
+    ///
+    /// # Errors
+    /// Fails if the name has a digest.
+    pub fn check_to_build(&self) -> Result<(), DigestBeforeBuild> {
+        if self.digest.is_some() { Err(DigestBeforeBuild) } else { Ok(()) }
     }
 
     /// Returns the digest, or else the tag: the version to request from the registry.

@@ -108,10 +108,10 @@ impl BuildArgs {
         if self.push && self.tag.is_none() {
             return Err(Failure::usage("--push requires an image name: use -t REF"));
         }
-        if self.push && self.tag.as_ref().is_some_and(|tag| tag.digest().is_some()) {
-            return Err(Failure::usage("-t cannot contain a digest before the image is built: use -t REPOSITORY:TAG"));
+        match self.tag.as_ref().filter(|_| self.push) {
+            Some(tag) => check_to_build("-t", tag),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Decides on the platforms of an image and their programs.
@@ -151,6 +151,11 @@ impl BuildArgs {
         }
         Ok(chosen.programs)
     }
+}
+
+/// Rejects a digest in the value of a flag that names an image to build.
+pub(crate) fn check_to_build(flag: &str, name: &Reference) -> CommandResult {
+    name.check_to_build().map_err(|error| Failure::usage(format!("{flag} {error}")))
 }
 
 /// Formats why an image cannot contain the program that the user requests.

@@ -244,6 +244,9 @@ fn a_failed_build_leaves_nothing_behind() {
     failing(&["none", "--data-only", "-o", "oci:out"], 1, "is not a directory");
     failing(&["catalog", "--data-only"], 2, "no destination for the image");
     failing(&["catalog", "--data-only", "--push"], 2, "use -t REF");
+    let digest = format!("r.test/a@sha256:{}", "0".repeat(64));
+    let arguments = ["catalog", "--data-only", "--push", "-t", &digest];
+    failing(&arguments, 2, "-t cannot contain a digest before the image is built: use REPOSITORY:TAG");
     failing(&["--program-only", "-o", "oci:out"], 1, "is dynamically linked");
     failing(&["catalog", "--data-only", "-o", "registry.example.com/x:y"], 2, "expected oci:DIR");
     failing(&["catalog", "-o", "oci:out", "--base-image", "oci:none"], 1, "base image \"oci:none\"");

@@ -122,12 +122,10 @@ impl ServeFlags {
         if tls.skips_verification() && self.pull.ca_file.is_some() {
             return Err(Failure::message("--skip-tls-verify must be false when --ca-file is set"));
         }
-        if self.registry.as_ref().is_some_and(|registry| registry.digest().is_some()) {
-            return Err(Failure::usage(
-                "--registry cannot contain a digest before the image is built: use REPOSITORY:TAG",
-            ));
+        match &self.registry {
+            Some(registry) => build::check_to_build("--registry", registry),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Refuses flags for the registry pod of OLM v0.

@@ -321,6 +321,12 @@ fn values_of_flags_are_checked() {
     assert!(printed.contains("--index-image") && printed.contains("InstallModeValue"), "{printed}");
     let printed = env.opm(&["run", "bundle", "example.com/x:v1", "--security-context-config", "none"]);
     assert!(printed.contains("[possible values: legacy, restricted]"), "{printed}");
+    let digest = format!("r.test/a@sha256:{}", "0".repeat(64));
+    for command in ["bundle", "bundle-upgrade"] {
+        let printed = env.opm(&["run", command, "example.com/x:v1", "--dry-run", "--registry", &digest]);
+        let expected = "--registry cannot contain a digest before the image is built: use REPOSITORY:TAG";
+        assert!(printed.starts_with("exit 1") && printed.contains(expected), "{printed}");
+    }
     let printed = env.opm(&["run", "bundle", "example.com/x:v1", "--mode", "none", "--dry-run"]);
     assert!(
         printed.contains("bundle add mode \"none\" does not exist, must be one of: [\"semver\" \"replaces\"]"),
