@@ -18,20 +18,8 @@ use crate::{Cluster, Error, ResourceKind};
 pub struct ApplyCatalog {
     /// The generation of OLM; a ClusterCatalog as template sets v1.
     pub generation: OlmGeneration,
-    /// Its name; empty for the name in the template.
-    pub name: String,
-    /// The catalog image; empty for the image in the template.
-    pub image: String,
-    /// The poll interval for a newer image, as a Go duration.
-    pub poll: Option<String>,
-    pub display_name: Option<String>,
-    pub publisher: Option<String>,
-    /// The priority; higher values are preferred.
-    pub priority: Option<i64>,
-    /// The pull secrets.
-    pub secrets: Vec<String>,
-    /// The directory of the catalog in an image without a program.
-    pub extract_content: Option<String>,
+    /// What the user sets; what is empty comes from the template.
+    pub catalog: CatalogPlan,
     /// Whether the cluster keeps the catalog without serving it.
     pub unavailable: bool,
     /// A CatalogSource or a ClusterCatalog to start from.
@@ -130,72 +118,60 @@ impl ApplyCatalog {
     /// # Errors
     /// Fails if the template is not a catalog with an image, or the generation of OLM does not support the request.
     pub fn plan(mut self) -> Result<AnyCatalogPlan, ApplyCatalogError> {
-        let namespace = match self.template.take() {
-            None => None,
-            Some(template) => {
-                let namespace = self.complete(&template)?;
-                self.template = Some(template);
-                namespace
-            }
-        };
+        if let Some(template) = self.template.take() {
+            self.complete(template)?;
+        }
         if self.generation == OlmGeneration::V1 {
             return self.cluster_catalog().map(AnyCatalogPlan::Cluster);
         }
         if self.unavailable {
-            return Err(ApplyCatalogError::AlwaysAvailable(self.name));
+            return Err(ApplyCatalogError::AlwaysAvailable(self.catalog.name));
         }
-        Ok(AnyCatalogPlan::Source(CatalogPlan {
-            name: self.name,
-            namespace,
-            image: self.image,
-            poll: self.poll,
-            display_name: self.display_name,
-            publisher: self.publisher,
-            priority: self.priority,
-            secrets: self.secrets,
-            extract_content: self.extract_content,
-            base: self.template.unwrap_or_default(),
-        }))
+        Ok(AnyCatalogPlan::Source(self.catalog))
     }
 
-    /// Adds what only the template sets. Returns its namespace.
-    fn complete(&mut self, template: &Value) -> Result<Option<String>, ApplyCatalogError> {
-        let Identity { kind, .. } = Identity::deserialize(template)?;
-        let (name, image, priority, namespace) = if kind == ResourceKind::CLUSTER_CATALOG.kind {
+    /// Adds what only the template sets.
+    fn complete(&mut self, template: Value) -> Result<(), ApplyCatalogError> {
+        let Identity { kind, .. } = Identity::deserialize(&template)?;
+        let plan = &mut self.catalog;
+        let (name, image, priority) = if kind == ResourceKind::CLUSTER_CATALOG.kind {
             let ClusterCatalog { metadata, spec, .. } = ClusterCatalog::deserialize(template)?;
             self.generation = OlmGeneration::V1;
             let minutes = spec.source.image.poll_interval_minutes;
-            self.poll = self.poll.take().or(minutes.map(|minutes| format!("{minutes}m")));
+            plan.poll = plan.poll.take().or(minutes.map(|minutes| format!("{minutes}m")));
             self.unavailable |= spec.availability_mode == "Unavailable";
-            (metadata.name, spec.source.image.reference, spec.priority, None)
+            (metadata.name, spec.source.image.reference, spec.priority)
         } else if kind == ResourceKind::CATALOG_SOURCE.kind {
-            let CatalogSource { metadata, spec, .. } = CatalogSource::deserialize(template)?;
+            let CatalogSource { metadata, spec, .. } = CatalogSource::deserialize(&template)?;
             if !matches!(spec.source_type.as_str(), "" | "grpc") {
                 return Err(ApplyCatalogError::NoImage);
             }
             if self.generation == OlmGeneration::V1 {
                 return Err(ApplyCatalogError::Generation);
             }
-            (metadata.name, spec.image, Some(spec.priority), metadata.namespace)
+            plan.namespace = plan.namespace.take().or(metadata.namespace);
+            plan.keep(template);
+            (metadata.name, spec.image, Some(spec.priority))
         } else {
             return Err(ApplyCatalogError::Kind(kind));
         };
-        for (field, given, what) in [(&mut self.name, name, "name"), (&mut self.image, Some(image), "image")] {
+        for (field, given, what) in [(&mut plan.name, name, "name"), (&mut plan.image, Some(image), "image")] {
             if field.is_empty() {
                 *field = given.filter(|given| !given.is_empty()).ok_or(ApplyCatalogError::Missing(what))?;
             }
         }
-        self.priority = self.priority.or(priority.filter(|priority| *priority != 0));
-        Ok(namespace)
+        plan.priority = plan.priority.or(priority.filter(|priority| *priority != 0));
+        Ok(())
     }
 
     fn cluster_catalog(self) -> Result<ClusterCatalogPlan, ApplyCatalogError> {
         let no_display = "a ClusterCatalog has no display fields";
+        let asked = self.catalog;
         let unsupported = [
-            ("--display-name", self.display_name.is_some(), no_display),
-            ("--publisher", self.publisher.is_some(), no_display),
-            ("--secret", !self.secrets.is_empty(), "catalogd uses the pull secrets of its own service account"),
-            ("--extract-content", self.extract_content.is_some(), "catalogd reads every image itself"),
+            ("--display-name", asked.display_name.is_some(), no_display),
+            ("--publisher", asked.publisher.is_some(), no_display),
+            ("--secret", !asked.secrets.is_empty(), "catalogd uses the pull secrets of its own service account"),
+            ("--extract-content", asked.extract_content.is_some(), "catalogd reads every image itself"),
         ];
         if let Some((flag, _, why)) = unsupported.into_iter().find(|(_, given, _)| *given) {
             return Err(ApplyCatalogError::OnlyV0 { flag, why });
@@ -205,10 +181,10 @@ impl ApplyCatalog {
             _ => Err(ApplyCatalogError::WholeMinutes),
         };
         let plan = ClusterCatalogPlan {
-            name: self.name,
-            image: self.image,
-            poll_minutes: self.poll.map(minutes).transpose()?,
-            priority: self.priority,
+            name: asked.name,
+            image: asked.image,
+            poll_minutes: asked.poll.map(minutes).transpose()?,
+            priority: asked.priority,
             unavailable: self.unavailable,
         };
         plan.check()?;
@@ -228,6 +204,14 @@ impl AnyCatalogPlan {
         match self {
             AnyCatalogPlan::Source(plan) => &plan.name,
             AnyCatalogPlan::Cluster(plan) => &plan.name,
+        }
+    }
+
+    /// Returns the requested namespace.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            AnyCatalogPlan::Source(plan) => plan.namespace.as_deref(),
+            AnyCatalogPlan::Cluster(_) => None,
         }
     }
 
@@ -365,14 +349,7 @@ mod tests {
     fn request(template: Value) -> ApplyCatalog {
         ApplyCatalog {
             generation: OlmGeneration::V0,
-            name: String::new(),
-            image: String::new(),
-            poll: None,
-            display_name: None,
-            publisher: None,
-            priority: None,
-            secrets: Vec::new(),
-            extract_content: None,
+            catalog: CatalogPlan::default(),
             unavailable: false,
             template: Some(template),
         }
@@ -411,7 +388,8 @@ mod tests {
         let plan = request(cluster_catalog()).plan().unwrap();
         let AnyCatalogPlan::Cluster(plan) = plan else { panic!("{plan:?}") };
         assert_eq!((&*plan.name, plan.poll_minutes, plan.priority), ("a", Some(5), Some(3)));
-        let plan = ApplyCatalog { name: "b".into(), poll: Some("1h".into()), ..request(cluster_catalog()) }.plan();
+        let catalog = CatalogPlan { name: "b".into(), poll: Some("1h".into()), ..CatalogPlan::default() };
+        let plan = ApplyCatalog { catalog, ..request(cluster_catalog()) }.plan();
         let Ok(AnyCatalogPlan::Cluster(plan)) = plan else { panic!("{plan:?}") };
         assert_eq!((&*plan.name, plan.poll_minutes), ("b", Some(60)));
         let plan = request(catalog_source()).plan().unwrap();
@@ -425,9 +403,10 @@ mod tests {
         insta::assert_snapshot!(refusal(unavailable), @"--unavailable requires --olm v1: CatalogSource a has no such mode");
         let other = ApplyCatalog { generation: OlmGeneration::V1, ..request(catalog_source()) };
         insta::assert_snapshot!(refusal(other), @"a CatalogSource cannot be applied with --olm v1");
-        let named = ApplyCatalog { publisher: Some("Me".into()), ..request(cluster_catalog()) };
+        let asked = |catalog: CatalogPlan| ApplyCatalog { catalog, ..request(cluster_catalog()) };
+        let named = asked(CatalogPlan { publisher: Some("Me".into()), ..CatalogPlan::default() });
         insta::assert_snapshot!(refusal(named), @"--publisher cannot be used with --olm v1: a ClusterCatalog has no display fields");
-        let often = ApplyCatalog { poll: Some("90s".into()), ..request(cluster_catalog()) };
+        let often = asked(CatalogPlan { poll: Some("90s".into()), ..CatalogPlan::default() });
         insta::assert_snapshot!(refusal(often), @"--poll must be in whole minutes with --olm v1, at least 1m");
         insta::assert_snapshot!(refusal(request(json!({"kind": "Pod"}))), @r#"expected a CatalogSource or a ClusterCatalog, found "Pod""#);
     }

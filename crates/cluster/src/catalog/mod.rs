@@ -40,15 +40,26 @@ pub struct CatalogPlan {
     pub secrets: Vec<String>,
     /// The directory of the catalog in an image without a program: the cluster extracts it and serves it itself.
     pub extract_content: Option<String>,
-    /// A CatalogSource template: fields other than the above are kept. Null if there is none.
-    pub base: Value,
+    /// The other fields of its spec.
+    pub spec: Map<String, Value>,
+    /// Its labels and annotations.
+    pub metadata: Map<String, Value>,
 }
 
 impl CatalogPlan {
+    /// Keeps what a template sets and the plan has no field for. The API server owns the other metadata.
+    pub(crate) fn keep(&mut self, mut template: Value) {
+        let mut of = |name: &str| match template.get_mut(name).map(Value::take) {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        (self.spec, self.metadata) = (of("spec"), of("metadata"));
+        self.metadata.retain(|name, _| matches!(name.as_str(), "labels" | "annotations"));
+    }
+
     /// Returns the object, with only the requested fields.
     pub fn object(&self, namespace: &str) -> Value {
-        let of = |name: &str| self.base[name].as_object().cloned().unwrap_or_default();
-        let (mut spec, given) = (of("spec"), of("metadata"));
+        let mut spec = self.spec.clone();
         spec.insert("sourceType".into(), "grpc".into());
         spec.insert("image".into(), self.image.as_str().into());
         let texts = [("displayName", &self.display_name), ("publisher", &self.publisher)];
@@ -74,8 +85,7 @@ impl CatalogPlan {
         let mut metadata = Map::new();
         metadata.insert("name".into(), self.name.as_str().into());
         metadata.insert("namespace".into(), namespace.into());
-        // The API server owns the other metadata.
-        metadata.extend(given.into_iter().filter(|(name, _)| matches!(name.as_str(), "labels" | "annotations")));
+        metadata.extend(self.metadata.clone());
         json!({
             "apiVersion": ResourceKind::CATALOG_SOURCE.api_version(),
             "kind": ResourceKind::CATALOG_SOURCE.kind,
@@ -253,7 +263,8 @@ mod tests {
             })
         );
         let base = json!({"spec": {"grpcPodConfig": {"memoryTarget": "1Gi", "extractContent": {"catalogDir": "/a"}}}});
-        let plan = CatalogPlan { base, ..plan };
+        let mut plan = plan;
+        plan.keep(base);
         assert_eq!(
             plan.object("ns")["spec"]["grpcPodConfig"],
             json!({"memoryTarget": "1Gi", "extractContent": {"catalogDir": "/configs"}})

@@ -7,7 +7,7 @@ use bundle::rehearse::OlmGeneration;
 use clap::Subcommand;
 use clap::builder::TypedValueParser;
 use cluster::{
-    AnyCatalogPlan, ApplyCatalog, CatalogList, CatalogState, CatalogStatus, Cluster, ClusterCatalogState,
+    AnyCatalogPlan, ApplyCatalog, CatalogList, CatalogPlan, CatalogState, CatalogStatus, Cluster, ClusterCatalogState,
     ListedCatalog, OfKind, PodRole,
 };
 use fbc::Format;
@@ -264,14 +264,18 @@ impl ApplyArgs {
     fn plan(&self, tls: &TlsFlags, printer: &Printer) -> Result<AnyCatalogPlan, Failure> {
         let request = ApplyCatalog {
             generation: self.olm,
-            name: self.name.clone(),
-            image: self.image.clone(),
-            poll: self.poll.clone(),
-            display_name: self.display_name.clone(),
-            publisher: self.publisher.clone(),
-            priority: self.priority,
-            secrets: self.secrets.clone(),
-            extract_content: self.extract_content.clone(),
+            catalog: CatalogPlan {
+                name: self.name.clone(),
+                namespace: self.cluster.namespace.clone(),
+                image: self.image.clone(),
+                poll: self.poll.clone(),
+                display_name: self.display_name.clone(),
+                publisher: self.publisher.clone(),
+                priority: self.priority,
+                secrets: self.secrets.clone(),
+                extract_content: self.extract_content.clone(),
+                ..CatalogPlan::default()
+            },
             unavailable: self.unavailable,
             template: self.file.as_deref().map(template).transpose()?,
         };
@@ -292,12 +296,12 @@ impl ApplyArgs {
 
 fn apply(args: &ApplyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResult {
     let plan = args.plan(tls, printer)?;
-    let (mut flags, mut interrupted) =
-        (args.cluster.clone(), "the catalog may already have changed; check 'opm catalog status --olm v1'");
-    if let AnyCatalogPlan::Source(plan) = &plan {
-        flags.namespace = flags.namespace.or_else(|| plan.namespace.clone());
-        interrupted = "the catalog may already have changed; check 'opm catalog status'";
-    }
+    let mut flags = args.cluster.clone();
+    flags.namespace = plan.namespace().map(str::to_owned);
+    let interrupted = match plan.generation() {
+        OlmGeneration::V0 => "the catalog may already have changed; check 'opm catalog status'",
+        OlmGeneration::V1 => "the catalog may already have changed; check 'opm catalog status --olm v1'",
+    };
     block_on(interrupted, async {
         if args.dry_run {
             // A dry run needs the cluster only for the namespace of its context.
