@@ -41,7 +41,7 @@ pub fn write(images: &BTreeMap<String, ListedImage>) -> String {
         })
         .collect();
     let document = json!({"apiVersion": "mirror.openshift.io/v2alpha1", "items": items, "kind": KIND});
-    fbc::yaml::document(fbc::json::Text::from(&document).raw())
+    fbc::yaml::object(&document)
 }
 
 /// Parses a list; returns the images below the target, and the names of the others.

@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fbc::json::Text;
+use fbc::yaml;
 use image::Reference;
 use serde_json::{Value, json};
 
@@ -124,17 +124,12 @@ fn by_source(scopes: &BTreeSet<MirroredPrefix>) -> BTreeMap<&str, Vec<&str>> {
 fn put(resources: &mut Resources, file: &str, documents: &[(String, Value)], apart: bool) {
     if apart {
         for (name, document) in documents {
-            resources.files.insert(format!("{name}.yaml"), yaml(document));
+            resources.files.insert(format!("{name}.yaml"), yaml::objects([document]));
         }
     } else if !documents.is_empty() {
-        let text = documents.iter().map(|(_, document)| yaml(document)).collect();
-        resources.files.insert(file.to_owned(), text);
+        let stream = yaml::objects(documents.iter().map(|(_, document)| document));
+        resources.files.insert(file.to_owned(), stream);
     }
-}
-
-/// Writes a document as YAML with sorted keys.
-fn yaml(document: &Value) -> String {
-    format!("---\n{}", fbc::yaml::document(Text::from(document).raw()))
 }
 
 fn catalogs(
@@ -176,8 +171,8 @@ fn catalogs(
         }
         second.sort_all_objects();
         source.sort_all_objects();
-        resources.files.insert(format!("cs-{name}.yaml"), yaml(&source));
-        resources.files.insert(format!("cc-{name}.yaml"), yaml(&second));
+        resources.files.insert(format!("cs-{name}.yaml"), yaml::objects([&source]));
+        resources.files.insert(format!("cc-{name}.yaml"), yaml::objects([&second]));
     }
     Ok(())
 }

@@ -60,8 +60,7 @@ pub use load::{Failed, LoadedCatalog, Rejected, SourceOptions, load, load_catalo
 pub use new_files::NewFiles;
 pub use progress::{NoProgress, RunningStage, SourceProgress, SourceStage};
 pub use rehearse::{
-    OpenedRehearsal, RehearseSourceError, RehearsedBundles, RehearsedSource, object_stream, open_rehearsal,
-    write_objects,
+    OpenedRehearsal, RehearseSourceError, RehearsedBundles, RehearsedSource, open_rehearsal, write_objects,
 };
 pub use site_folder::{SITE_MARK, SiteFolder, SiteFolderError};
 pub use template::{TemplateReferenceError, template_bundles};

@@ -6,7 +6,6 @@ use std::path::Path;
 use bundle::LoadedBundle;
 use bundle::rehearse::Rehearse;
 use fbc::fault::{Class, Fault};
-use fbc::json::Text;
 use fbc::scratch::{OutputDirError, TempFolder, check_empty, parent};
 use fbc::{Limits, yaml};
 use resolve::request::InstallRequest;
@@ -138,16 +137,6 @@ fn pair(
     Ok(Pair { old, new })
 }
 
-/// Returns objects as a stream of YAML documents.
-pub fn object_stream(objects: &[Value]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for object in objects {
-        out.extend_from_slice(b"---\n");
-        yaml::write_document(Text::from(object).raw(), &mut out);
-    }
-    out
-}
-
 /// Writes each object to a file whose name starts with its position in the order of application. The directory appears
 /// only when it is complete.
 ///
@@ -159,10 +148,8 @@ pub fn write_objects(objects: &[Value], target: &Path) -> Result<(), RehearseSou
     fs::create_dir_all(parent).map_err(at(parent))?;
     let aside = TempFolder::inside(parent, ".opm-rehearse-").map_err(at(parent))?;
     for (place, object) in objects.iter().enumerate() {
-        let mut text = Vec::new();
-        yaml::write_document(Text::from(object).raw(), &mut text);
         let path = aside.path().join(file_name(place, object));
-        fs::write(&path, text).map_err(at(&path))?;
+        fs::write(&path, yaml::object(object)).map_err(at(&path))?;
     }
     // The rename replaces an empty directory.
     Ok(aside.finish(target).map_err(at(target))?)

@@ -20,4 +20,4 @@ pub use read::{YamlError, YamlLimits, to_json, to_text};
 pub use repeated::repeated_key;
 pub use split::{BadSeparator, YamlDocument, documents};
 pub(crate) use split::{Cut, cut};
-pub use write::{document, write_document};
+pub use write::{document, object, objects, write_document};

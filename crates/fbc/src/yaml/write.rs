@@ -8,8 +8,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use serde_json::Value;
+
 use super::text::{self, Style, TextContext};
-use crate::json::Raw;
+use crate::json::{Raw, Text};
 use crate::number;
 
 /// Appends `value` as a YAML document without a separator, ending with a line break.
@@ -29,6 +31,16 @@ pub fn document(value: Raw<'_>) -> String {
         out.push(b'\n');
     }
     String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Returns an object as a YAML document without a separator.
+pub fn object(object: &Value) -> String {
+    document(Text::from(object).raw())
+}
+
+/// Returns objects as a stream of YAML documents, each after a separator; `stream::documents` reads it back.
+pub fn objects<'a>(objects: impl IntoIterator<Item = &'a Value>) -> String {
+    objects.into_iter().flat_map(|one| ["---\n".to_owned(), object(one)]).collect()
 }
 
 /// The parent of a value.

@@ -335,15 +335,10 @@ fn apply(args: &ApplyArgs, tls: &TlsFlags, printer: &mut Printer) -> CommandResu
 
 fn print_object(object: &Value, format: Format, printer: &mut Printer) -> CommandResult {
     let text = match format {
-        Format::Json => format!("{object:#}\n").into_bytes(),
-        Format::Yaml => yaml(object),
+        Format::Json => format!("{object:#}\n"),
+        Format::Yaml => fbc::yaml::object(object),
     };
-    Ok(printer.data().write_all(&text)?)
-}
-
-/// Writes a document as YAML.
-pub(crate) fn yaml(object: &Value) -> Vec<u8> {
-    fbc::yaml::document(fbc::json::Text::from(object).raw()).into_bytes()
+    Ok(printer.data().write_all(text.as_bytes())?)
 }
 
 fn status(args: &StatusArgs, printer: &mut Printer) -> CommandResult {

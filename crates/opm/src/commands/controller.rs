@@ -12,7 +12,7 @@ use serve::listen::Address;
 use serve::monitor::{self, Monitored};
 use serve::probe::Probe;
 
-use super::catalog::{generation, yaml};
+use super::catalog::generation;
 use super::serve::duration;
 use crate::choice::InvalidValue;
 use crate::cluster_flags::{ClusterFlags, failure};
@@ -228,13 +228,9 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> CommandResult
         arguments: args.pods.arguments(),
         cluster_catalogs: v1.then(|| ServedCatalogs { tls_secret: args.tls_secret.clone() }),
     };
-    for (place, object) in cluster::manifests(&plan).iter().enumerate() {
-        if place > 0 {
-            printer.data().write_all(b"---\n")?;
-        }
-        printer.data().write_all(&yaml(object))?;
-    }
-    Ok(())
+    let stream = fbc::yaml::objects(&cluster::manifests(&plan));
+    // No separator comes before the first document.
+    Ok(printer.data().write_all(stream.strip_prefix("---\n").unwrap_or(&stream).as_bytes())?)
 }
 
 fn control(args: &RunArgs, tls: &TlsFlags) -> CommandResult {

@@ -9,6 +9,24 @@ fn written(json: &str) -> String {
 }
 
 #[test]
+fn a_stream_of_objects_is_read_back() {
+    let all = [serde_json::json!({"kind": "A", "text": "---\n"}), serde_json::json!({"kind": "B", "list": []})];
+    let stream = objects(&all);
+    insta::assert_snapshot!(stream, @"
+    ---
+    kind: A
+    text: |
+      ---
+    ---
+    kind: B
+    list: []
+    ");
+    let read = crate::stream::documents(stream.as_bytes(), &crate::Limits::default()).unwrap();
+    let read: Vec<Value> = read.iter().map(|text| serde_json::from_str(text.raw().text()).unwrap()).collect();
+    assert_eq!(read, all);
+}
+
+#[test]
 fn collections_are_blocks() {
     insta::assert_snapshot!(written(r#"{"a":[1,[2,[3]],{"b":[{"c":1,"d":2},{"e":3}]}],"el":[],"eo":{},"o":{"x":{"w":null}},"z":[[],{}]}"#), @"
         a:

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use bundle::Findings;
 use bundle::rehearse::{OnCluster, Prediction, rehearse};
+use fbc::yaml;
 use source::catalog_bundles::{self, Pair, RehearsedBundle};
-use source::{OpenedRehearsal, RehearseSourceError, object_stream, open_rehearsal, write_objects};
+use source::{OpenedRehearsal, RehearseSourceError, open_rehearsal, write_objects};
 
 use crate::cluster_flags::{block_on, failure};
 use crate::exit::{CommandResult, Failure};
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let prediction = &rehearsal.prediction;
     if let Some(how) = args.installer {
         let role = prediction.installer_role(how).map_err(Failure::fault)?;
-        return Ok(printer.data().write_all(&object_stream(&[role]))?);
+        return Ok(printer.data().write_all(yaml::objects([&role]).as_bytes())?);
     }
     if let Some(directory) = &args.output_dir {
         let objects = prediction.accepted().map_err(Failure::fault)?;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         _ if args.output_dir.is_some() && args.output == RehearsalOutput::Text => {}
         RehearsalOutput::Yaml => {
             let objects = prediction.accepted().map_err(Failure::fault)?;
-            printer.data().write_all(&object_stream(objects))?;
+            printer.data().write_all(yaml::objects(objects).as_bytes())?;
         }
         RehearsalOutput::Text => printer.data().write_all(rehearsal.text().as_bytes())?,
         RehearsalOutput::Json => printer.json(&RehearseReport::Bundle(&rehearsal))?,

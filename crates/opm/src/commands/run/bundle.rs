@@ -161,9 +161,5 @@ impl BundleArgs {
 }
 
 pub(super) fn print(objects: &[Value], printer: &mut Printer) -> CommandResult {
-    for object in objects {
-        let document = fbc::yaml::document(fbc::json::Text::from(object).raw());
-        printer.data().write_all(format!("---\n{document}").as_bytes())?;
-    }
-    Ok(())
+    Ok(printer.data().write_all(fbc::yaml::objects(objects).as_bytes())?)
 }
