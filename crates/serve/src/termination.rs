@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
 /// Kubernetes keeps this many bytes of a termination log; longer messages are truncated.
-const SIZE: usize = 4096;
+const MAX_SIZE: usize = 4096;
 
 /// The file from which Kubernetes reads why a container failed.
 pub struct TerminationLog(Option<File>);
@@ -25,6 +25,6 @@ impl TerminationLog {
         let Some(mut file) = self.0 else { return };
         let line = text.replace('\n', " ");
         let _ = file.set_len(0);
-        let _ = file.write_all(&line.as_bytes()[..line.floor_char_boundary(SIZE)]);
+        let _ = file.write_all(&line.as_bytes()[..line.floor_char_boundary(MAX_SIZE)]);
     }
 }
