@@ -1,11 +1,13 @@
 //! Builds a checked catalog from its blobs.
 
+use std::collections::{HashMap, HashSet};
+
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, LoadReport, Problem, ProblemSeverity, ProblemStage};
+use fbc::{Blob, Fbc, LoadReport, Problem, ProblemRole, ProblemScope, ProblemSeverity, ProblemStage, Spot};
 
 use crate::draft::{Draft, DraftChannel, DraftPackage};
 use crate::model::Catalog;
-use crate::rules::{Check, RULES, Rule, STRICT, WARNINGS};
+use crate::rules::{Check, RULES, Rule, SPELLING, STRICT, WARNINGS};
 
 /// The outcome of checking a catalog.
 pub struct CheckOutcome {
@@ -81,7 +83,7 @@ impl Warnings {
             Warnings::On | Warnings::Strict { warnings: true } => (STRICT, WARNINGS),
             Warnings::Strict { warnings: false } => (STRICT, &[]),
         };
-        RULES.iter().chain(strict).chain(warnings)
+        RULES.iter().chain(SPELLING).chain(strict).chain(warnings)
     }
 
     /// Turns the warnings that a strict check does not tolerate into errors.
@@ -114,6 +116,7 @@ pub fn inspect(warnings: Warnings) -> impl Fn(&Blob, Raw<'_>, &mut Vec<Problem>)
 pub fn check(fbc: &Fbc, loaded: LoadReport, warnings: Warnings) -> CheckOutcome {
     let draft = Draft::new(fbc, loaded.incomplete);
     let mut problems = loaded.problems;
+    problems.extend(loaded.repeated);
     for rule in warnings.rules() {
         if let Check::Catalog(check) = rule.check {
             check(&draft, &mut problems);
@@ -134,6 +137,7 @@ pub fn check(fbc: &Fbc, loaded: LoadReport, warnings: Warnings) -> CheckOutcome 
             }
         }
     }
+    explain(&mut problems);
     problems.sort_by(Problem::order);
     warnings.judge(&mut problems);
     let valid = problems.iter().all(|problem| problem.severity == ProblemSeverity::Warning);
@@ -149,6 +153,64 @@ pub fn check(fbc: &Fbc, loaded: LoadReport, warnings: Warnings) -> CheckOutcome 
             CheckOutcome { catalog: Err(Problems(problems)), warnings: Vec::new() }
         }
     }
+}
+
+/// The rules about blobs that refer to each other: a misspelt name breaks them elsewhere.
+const STRUCTURE: [&str; 11] = [
+    "bundle-in-channel",
+    "bundle-package-known",
+    "channel-chain",
+    "channel-has-entries",
+    "channel-package-known",
+    "channel-single-head",
+    "default-channel-set",
+    "deprecation-package-known",
+    "deprecation-reference",
+    "entry-has-bundle",
+    "package-has-channels",
+];
+
+/// Keeps what explains problems, and marks these as consequences.
+fn explain(problems: &mut Vec<Problem>) {
+    let is_own = |problem: &Problem| {
+        let read = !matches!(problem.stage, ProblemStage::Spelling | ProblemStage::Load);
+        read && problem.severity == ProblemSeverity::Error && problem.role == ProblemRole::Own
+    };
+    // A blob whose name is misspelt belongs to no package.
+    let document = |problem: &Problem| match problem.place.as_ref().map(|place| (place.file, &place.spot)) {
+        Some((file, Spot::Value { document, .. })) => Some((file, *document)),
+        _ => None,
+    };
+    let mut documents = HashSet::new();
+    let mut explained: HashMap<String, HashSet<Option<String>>> = HashMap::new();
+    for problem in problems.iter() {
+        if let ProblemRole::Cause(ProblemScope { package, channel, .. }) = &problem.role {
+            explained.entry(package.clone().unwrap_or_default()).or_default().insert(channel.clone());
+            documents
+                .extend(document(problem).filter(|_| problem.stage == ProblemStage::Spelling && channel.is_none()));
+        }
+    }
+    let mut invalid = HashSet::new();
+    for problem in problems.iter_mut().filter(|problem| is_own(problem)) {
+        let package = problem.scope.package.clone().unwrap_or_default();
+        if document(problem).is_some_and(|document| documents.contains(&document)) {
+            problem.role = ProblemRole::Consequence;
+        }
+        if let Some(channels) = explained.get(&package).filter(|_| STRUCTURE.contains(&problem.rule)) {
+            // A bundle in no channel can be missing from any of them.
+            let of_any = problem.rule == "bundle-in-channel" || channels.contains(&None);
+            if of_any || channels.contains(&problem.scope.channel) {
+                problem.role = ProblemRole::Consequence;
+            }
+        }
+        invalid.insert(package);
+    }
+    problems.retain(|problem| match &problem.role {
+        ProblemRole::Cause(scope) if problem.stage == ProblemStage::Spelling => {
+            invalid.contains(scope.package.as_deref().unwrap_or_default())
+        }
+        _ => true,
+    });
 }
 
 fn check_channel(

@@ -8,7 +8,7 @@ use fbc::{Problem, ProblemStage, step_counter};
 pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
     let mut lines = Vec::new();
     let mut root = Node::default();
-    for error in errors {
+    for error in errors.filter(|error| error.stage != ProblemStage::Spelling) {
         if error.stage == ProblemStage::Model {
             let scope =
                 [("package", &error.scope.package), ("channel", &error.scope.channel), ("bundle", &error.scope.bundle)];

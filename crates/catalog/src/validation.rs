@@ -52,6 +52,9 @@ pub struct ValidationProblem<'a> {
     line: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<usize>,
+    /// Whether it probably vanishes with another problem, whose help names what was meant.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    consequence: bool,
 }
 
 /// The severity of a problem.
@@ -89,6 +92,7 @@ impl<'a> ValidationProblem<'a> {
             help: found.help(),
             line: found.located.as_ref().map(|located| located.line),
             column: found.located.as_ref().map(|located| located.column),
+            consequence: found.is_consequence(),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::path;
 use crate::property;
 use crate::schema::{BUNDLE_SHAPE, CHANNEL_SHAPE, DEPRECATIONS_SHAPE, PACKAGE_SHAPE};
 use crate::shape::{Mismatch, Shape};
+use crate::similar;
 use crate::unknown_fields;
 
 /// The envelope fields that every blob has.
@@ -93,9 +94,12 @@ pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, DecodeFault> {
             rule: "schema-required",
             message: format!("object '{}' is missing root schema field", excerpt(&compact(document), 120)),
             path: JsonPath::default(),
-            help: Some(
-                "every document needs a \"schema\"; list files that are not catalog content in .indexignore".into(),
-            ),
+            help: Some(match keys.iter().find(|key| similar::nearest(key, std::iter::once("schema")).is_some()) {
+                Some(key) => format!("did you mean \"schema\" instead of \"{key}\"?"),
+                None => {
+                    "every document needs a \"schema\"; list files that are not catalog content in .indexignore".into()
+                }
+            }),
         });
     }
     Ok(Envelope { schema, package, name })

@@ -55,5 +55,5 @@ pub use blob::{Blob, BlobContent, Fbc};
 pub use files::members::{Members, Unportable, is_file_name, is_version_control};
 pub use limits::Limits;
 pub use load::{LoadOptions, LoadReport};
-pub use problem::{FileId, Place, Problem, ProblemScope, ProblemSeverity, ProblemStage, Spot};
+pub use problem::{FileId, Place, Problem, ProblemRole, ProblemScope, ProblemSeverity, ProblemStage, Spot};
 pub use write::{Arrangement, Format};

@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::blob::Fbc;
 use crate::documents::{EndOfDocuments, Splitter};
 use crate::files;
-use crate::json::JsonPath;
+use crate::json::{self, JsonPath};
 use crate::limits::MAX_DEPTH;
-use crate::problem::{FileId, Place, Problem, ProblemSeverity, Spot};
+use crate::problem::{FileId, Place, Problem, ProblemRole, ProblemSeverity, Spot};
 use crate::spans::Spans;
 
 /// A position with its line.
@@ -91,6 +91,22 @@ impl<'a> Locator<'a> {
     /// Creates a locator for the files of `fbc`.
     pub fn new(fbc: &'a Fbc) -> Locator<'a> {
         Locator { fbc, file: None }
+    }
+
+    /// Returns whether the file that was read last is this one, and JSON.
+    fn is_json(&self, file: FileId) -> bool {
+        let text = self.file.as_ref().filter(|(read, _)| *read == file).map(|(_, text)| &text.bytes);
+        text.is_some_and(|bytes| bytes.trim_ascii_start().starts_with(b"{"))
+    }
+
+    /// Returns whether a value is in the last document of the file that was read last, which ends within a line.
+    fn is_cut_off(&self, place: &Place) -> bool {
+        let Spot::Value { document, .. } = place.spot else { return false };
+        let text = self.file.as_ref().filter(|(read, _)| *read == place.file).map(|(_, text)| &*text.bytes);
+        let rest = text.and_then(|text| text.get(usize::try_from(document).ok()?..));
+        rest.is_some_and(|rest| {
+            !rest.ends_with(b"\n") && memchr::memmem::find(rest.get(4..).unwrap_or_default(), b"\n---").is_none()
+        })
     }
 
     /// Returns the line of a position; `None` for a whole file or if the file is missing.
@@ -187,18 +203,30 @@ pub struct LocatedProblem<'a> {
     pub located: Option<Located>,
     /// The path and the line of the first of two duplicates.
     pub first: Option<(String, usize)>,
+    /// Whether the file is JSON.
+    json: bool,
+    /// Whether the problem is at the end of a YAML file that ends within a line.
+    cut_off: bool,
 }
 
 impl LocatedProblem<'_> {
-    /// Returns the fix.
+    /// Returns the fix, with fields in the syntax of the file.
     pub fn help(&self) -> Option<String> {
         let first = self.first.as_ref().map(|(path, line)| format!("; the first is at {path}:{line}"));
-        self.problem.help.as_ref().map(|help| format!("{help}{}", first.unwrap_or_default()))
+        let help = self.problem.help.as_ref()?;
+        let help = if self.json { fields_as_json(help) } else { help.clone() };
+        let cut_off = if self.cut_off { "; the file ends within a line: is the rest missing?" } else { "" };
+        Some(help + &first.unwrap_or_default() + cut_off)
     }
 
     /// Returns the paths, to show them differently.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
         self.path.iter_mut().chain(self.first.as_mut().map(|(path, _)| path))
+    }
+
+    /// Returns whether it probably vanishes with another problem.
+    pub fn is_consequence(&self) -> bool {
+        self.problem.role == ProblemRole::Consequence
     }
 
     /// Returns whether it is an error.
@@ -219,9 +247,20 @@ pub fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem>) -> V
             let path_of = |place: &Place| fbc.full_path_of(place.file).map(|path| path.display().to_string());
             let located = place.filter(|place| place.spot != Spot::File).and_then(|place| locator.locate(place));
             let first = problem.first.as_ref().and_then(|at| Some((path_of(at)?, earlier.locate(at)?.line)));
-            LocatedProblem { problem, path: place.and_then(path_of), located, first }
+            let json = place.is_some_and(|place| locator.is_json(place.file));
+            let cut_off = !json && place.is_some_and(|place| locator.is_cut_off(place));
+            LocatedProblem { problem, path: place.and_then(path_of), located, first, json, cut_off }
         })
         .collect()
+}
+
+/// Writes the fields in a sentence, such as `name: foo`, as JSON.
+fn fields_as_json(text: &str) -> String {
+    let parts = text.split('`').enumerate().map(|(number, part)| match part.split_once(": ") {
+        Some((key, value)) if number % 2 == 1 => format!("{}: {}", json::Text::string(key), json::Text::string(value)),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub enum ProblemSeverity {
 /// The stage at which a problem is found; problems are reported in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProblemStage {
+    /// A name looks like a misspelt one. Older tools do not report this.
+    Spelling,
     /// A file cannot be read, or a blob cannot be decoded.
     Load,
     /// A package blob is inconsistent with the catalog.
@@ -30,6 +32,18 @@ pub enum ProblemStage {
     Deprecations,
     /// A package, channel or bundle is invalid in itself.
     Model,
+}
+
+/// What a problem has to do with the others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ProblemRole {
+    /// It stands for itself.
+    #[default]
+    Own,
+    /// Its help names what was probably meant; problems in this part of the catalog probably vanish with it.
+    Cause(ProblemScope),
+    /// It probably vanishes with a cause that is reported, too.
+    Consequence,
 }
 
 /// A file of a catalog, by its index in [`crate::Fbc::files`].
@@ -70,6 +84,14 @@ pub struct ProblemScope {
     pub bundle: Option<String>,
 }
 
+impl ProblemScope {
+    /// Returns the scope with these names; empty names are left out.
+    pub fn new(package: &str, channel: &str, bundle: &str) -> ProblemScope {
+        let name = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ProblemScope { package: name(package), channel: name(channel), bundle: name(bundle) }
+    }
+}
+
 /// A problem of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -81,6 +103,8 @@ pub struct Problem {
     pub scope: ProblemScope,
     /// The message, in the wording of older tools.
     pub message: String,
+    /// The message for people, where that wording misleads.
+    pub plain: Option<String>,
     /// The position.
     pub place: Option<Place>,
     /// The position of the first of two duplicates, if the problem is at the second.
@@ -89,6 +113,8 @@ pub struct Problem {
     pub label: Option<String>,
     /// The fix.
     pub help: Option<String>,
+    /// Its relation to the other problems.
+    pub role: ProblemRole,
 }
 
 impl Problem {
@@ -100,10 +126,12 @@ impl Problem {
             stage,
             scope: ProblemScope::default(),
             message: message.into(),
+            plain: None,
             place: None,
             first: None,
             label: None,
             help: None,
+            role: ProblemRole::Own,
         }
     }
 
@@ -128,6 +156,13 @@ impl Problem {
         self
     }
 
+    /// Sets the message for people.
+    #[must_use]
+    pub fn plainly(mut self, message: impl Into<String>) -> Problem {
+        self.plain = Some(message.into());
+        self
+    }
+
     /// Sets the label for the highlighted text.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Problem {
@@ -142,11 +177,18 @@ impl Problem {
         self
     }
 
+    /// Sets what was probably meant, and the package and channel whose other problems that explains.
+    #[must_use]
+    pub fn meant(mut self, near: &str, package: &str, channel: &str) -> Problem {
+        self.help = Some(format!("did you mean \"{near}\"?"));
+        self.role = ProblemRole::Cause(ProblemScope::new(package, channel, ""));
+        self
+    }
+
     /// Sets the package, channel and bundle; empty names are ignored.
     #[must_use]
     pub fn about(mut self, package: &str, channel: &str, bundle: &str) -> Problem {
-        let name = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        self.scope = ProblemScope { package: name(package), channel: name(channel), bundle: name(bundle) };
+        self.scope = ProblemScope::new(package, channel, bundle);
         self
     }
 

@@ -1,10 +1,8 @@
 //! Problem reports on stderr.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 pub(crate) use fbc::locate::{LocatedProblem, find};
-use fbc::version::Version;
 use fbc::{Problem, ProblemSeverity, ProblemStage};
 
 use crate::printer::{Printer, Style};
@@ -13,11 +11,14 @@ use crate::printer::{Printer, Style};
 /// contain all of them.
 const MAX_SHOWN_PER_RULE: usize = 100;
 
+/// The maximum number of places listed of similar problems.
+const MAX_PLACES: usize = 20;
+
 /// Returns the problems to show, and the number of hidden ones per rule.
 fn cap<'f, 'a>(found: &'f [LocatedProblem<'a>]) -> (Vec<&'f LocatedProblem<'a>>, BTreeMap<&'static str, usize>) {
     let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut shown = Vec::new();
-    for found in found {
+    for found in found.iter().filter(|found| !found.is_consequence()) {
         let count = counts.entry(found.problem.rule).or_default();
         *count += 1;
         if *count <= MAX_SHOWN_PER_RULE {
@@ -29,9 +30,10 @@ fn cap<'f, 'a>(found: &'f [LocatedProblem<'a>]) -> (Vec<&'f LocatedProblem<'a>>,
 }
 
 /// Reports each problem once on stderr: the message, its position, the source line and a fix. The number of errors
-/// follows.
+/// follows. Of problems that probably vanish with another one, only the number is reported.
 pub(crate) fn show(printer: &Printer, found: &[LocatedProblem<'_>]) {
-    let errors = found.iter().filter(|found| found.problem.severity == ProblemSeverity::Error).count();
+    let consequences = found.iter().filter(|found| found.is_consequence()).count();
+    let errors = found.iter().filter(|found| found.is_error()).count() - consequences;
     let (shown, more) = cap(found);
     for (number, group) in group_similar(&shown).into_iter().enumerate() {
         let Some(first) = group.first() else { continue };
@@ -41,12 +43,13 @@ pub(crate) fn show(printer: &Printer, found: &[LocatedProblem<'_>]) {
         if first.problem.severity == ProblemSeverity::Warning {
             printer.warning(&first.problem.message);
         } else {
-            printer.error(&format!("{}{}", scope(first.problem), first.problem.message));
+            printer.error(&match &first.problem.plain {
+                Some(plain) => plain.clone(),
+                None => format!("{}{}", scope(first.problem), first.problem.message),
+            });
         }
         show_place(printer, first);
-        if let Some(others) = others(&group) {
-            printer.report(&format!("{} {others}", printer.paint(Style::Note, "note:")));
-        }
+        report_others(printer, group.get(1..).unwrap_or_default());
     }
     for (rule, count) in more {
         let problems = if count == 1 { "problem" } else { "problems" };
@@ -54,7 +57,14 @@ pub(crate) fn show(printer: &Printer, found: &[LocatedProblem<'_>]) {
     }
     if errors > 0 {
         let problems = if errors == 1 { "problem" } else { "problems" };
-        printer.report(&format!("\n{errors} {problems} found"));
+        let rest = match consequences {
+            0 => "",
+            1 => "; 1 more probably vanishes with IT",
+            _ => "; N more probably vanish with IT",
+        };
+        let it = if errors == 1 { "it" } else { "them" };
+        let rest = rest.replace("IT", it).replace('N', &consequences.to_string());
+        printer.report(&format!("\n{errors} {problems} found{rest}"));
     }
 }
 
@@ -113,30 +123,26 @@ fn without_versions(message: &str) -> String {
     parts.map(|(number, part)| if number % 2 == 1 && is_versioned(part) { "" } else { part }).collect()
 }
 
-/// Names the bundles of all problems of a group except the first.
-fn others(group: &[&LocatedProblem<'_>]) -> Option<String> {
-    let rest = group.get(1..).filter(|rest| !rest.is_empty())?;
-    let mut names: Vec<&str> = rest.iter().filter_map(|found| bundle_of(found.problem)).collect();
-    let version = |name: &str| name.rsplit_once(".v").and_then(|(_, text)| Version::parse_tolerant(text).ok());
-    names.sort_by(|a, b| match (version(a), version(b)) {
-        (Some(a), Some(b)) => a.cmp_precedence(&b),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.cmp(b),
-    });
-    names.dedup();
-    let places = if rest.len() == 1 { "place" } else { "places" };
-    Some(match names.as_slice() {
-        [] => format!("the same in {} other {places}", rest.len()),
-        [one] => format!("the same in {one}"),
-        [first, .., last] => format!("the same in {} other {places}, {first} to {last}", rest.len()),
-    })
-}
-
-/// Returns the bundle that a problem is about.
-fn bundle_of(problem: &Problem) -> Option<&str> {
-    let quoted = || problem.message.split('"').skip(1).step_by(2).find(|part| is_versioned(part));
-    problem.scope.bundle.as_deref().or_else(quoted)
+/// Lists the places of the problems that are like one that was reported.
+fn report_others(printer: &Printer, others: &[&LocatedProblem<'_>]) {
+    if others.is_empty() {
+        return;
+    }
+    let places = if others.len() == 1 { "place" } else { "places" };
+    printer.report(&format!("{} the same in {} other {places}:", printer.paint(Style::Note, "note:"), others.len()));
+    for found in others.iter().take(MAX_PLACES) {
+        let scope = &found.problem.scope;
+        let names = [&scope.package, &scope.channel, &scope.bundle].into_iter().flatten();
+        let names = names.map(String::as_str).collect::<Vec<_>>().join(", ");
+        match (&found.path, &found.located) {
+            (Some(path), Some(at)) => printer.report(&format!("  {path}:{}:{}  {names}", at.line, at.column)),
+            (Some(path), None) => printer.report(&format!("  {path}  {names}")),
+            (None, _) => printer.report(&format!("  {names}")),
+        }
+    }
+    if others.len() > MAX_PLACES {
+        printer.report(&format!("  ... and {} more; 'opm validate -o json' lists all", others.len() - MAX_PLACES));
+    }
 }
 
 /// Returns a prefix with the package, channel and bundle that the message does not mention.

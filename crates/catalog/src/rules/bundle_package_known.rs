@@ -23,10 +23,12 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
             let message = format!("unknown package \"{}\" for bundle \"{}\"", blob.package, blob.name);
             let mut problem =
                 Problem::new(RULE.name, ProblemStage::Bundles, message).about(&blob.package, "", &blob.name);
-            problem.help = Some(match guesses.nearest(&blob.package, draft.packages.keys().copied()) {
-                Some(near) => format!("did you mean \"{near}\"?"),
-                None => "add an olm.package blob, or name the package the bundle belongs to".into(),
-            });
+            problem = guesses.package(
+                problem,
+                draft,
+                &blob.package,
+                "add an olm.package blob, or name the package the bundle belongs to",
+            );
             problems.report(problem, blob.place(path!["package"]));
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fbc::blob::BUNDLE;
-use fbc::{Blob, Problem, ProblemStage, path};
+use fbc::{Blob, BlobContent, Problem, ProblemStage, path};
 
 use super::{Check, Report, Rule};
 use crate::draft::Draft;
@@ -23,8 +23,20 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
             let problem = Problem::new(RULE.name, ProblemStage::Bundles, message)
                 .about(&blob.package, "", &blob.name)
                 .duplicate_of(first.place(path!["name"]))
-                .help("keep one of the olm.bundle blobs");
+                .help(help(first, blob));
             problems.report(problem, blob.place(path!["name"]));
         }
+    }
+}
+
+/// Returns how to tell two bundles of one name apart.
+fn help(first: &Blob, second: &Blob) -> String {
+    let version = |blob: &Blob| match &blob.content {
+        BlobContent::Bundle(bundle) => bundle.package_properties.first().map(|property| property.version.to_string()),
+        _ => None,
+    };
+    match version(second).filter(|second| version(first).is_some_and(|first| first != *second)) {
+        Some(version) => format!("its version is {version}: give it the name of that version, or remove it"),
+        None => "keep one of the olm.bundle blobs".to_owned(),
     }
 }

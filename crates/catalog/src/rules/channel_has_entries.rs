@@ -25,11 +25,17 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
         Some(_) => problems.report(problem.help("add entries, or remove the channel"), channel.place()),
         None => {
             let others = package.channels.values().filter(|other| other.blob.is_some()).map(|other| other.name);
-            let help = match Guesses::new().nearest(channel.name, others) {
-                Some(near) => format!("did you mean \"{near}\"?"),
-                None => "name a channel of the package".into(),
+            let others: Vec<&str> = others.collect();
+            let problem = problem
+                .plainly(format!("package {:?} has no channel {:?}, its default channel", package.name, channel.name))
+                .label("the package has no channel with this name");
+            let problem = match Guesses::new().nearest(channel.name, others.iter().copied()) {
+                Some(near) => problem.meant(near, package.name, channel.name),
+                None => problem.help(match others.join(", ") {
+                    names if names.is_empty() => "add an olm.channel blob of this name".to_owned(),
+                    names => format!("restore the channel, or name one that the package has: {names}"),
+                }),
             };
-            let problem = problem.label("the package has no channel with this name").help(help);
             problems.report(problem, package.place(path!["defaultChannel"]));
         }
     }

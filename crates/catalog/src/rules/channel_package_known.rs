@@ -20,10 +20,12 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     for blob in draft.blobs(CHANNEL).filter(|blob| !draft.packages.contains_key(&*blob.package)) {
         let message = format!("unknown package \"{}\" for channel \"{}\"", blob.package, blob.name);
         let mut problem = Problem::new(RULE.name, ProblemStage::Channels, message).about(&blob.package, &blob.name, "");
-        problem.help = Some(match guesses.nearest(&blob.package, draft.packages.keys().copied()) {
-            Some(near) => format!("did you mean \"{near}\"?"),
-            None => "add an olm.package blob, or name the package the channel belongs to".into(),
-        });
+        problem = guesses.package(
+            problem,
+            draft,
+            &blob.package,
+            "add an olm.package blob, or name the package the channel belongs to",
+        );
         let field = if blob.package.is_empty() { "name" } else { "package" };
         problems.report(problem, blob.place(path![field]));
     }

@@ -4,7 +4,7 @@ use fbc::blob::DEPRECATIONS;
 use fbc::json::JsonPath;
 use fbc::{Problem, ProblemStage, path};
 
-use super::{Check, Report, Rule};
+use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
 
 pub(super) const RULE: Rule = Rule {
@@ -14,6 +14,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    let mut guesses = Guesses::new();
     for (index, blob) in draft.blobs(DEPRECATIONS).enumerate() {
         if blob.package.is_empty() {
             let message = format!("package name must be set for deprecation item {index}");
@@ -22,6 +23,10 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         } else if !draft.incomplete && !draft.packages.contains_key(&*blob.package) {
             let message = format!("cannot apply deprecations to an unknown package \"{}\"", blob.package);
             let problem = Problem::new(RULE.name, ProblemStage::Deprecations, message).about(&blob.package, "", "");
+            let problem = match guesses.nearest(&blob.package, draft.packages.keys().copied()) {
+                Some(near) => problem.meant(near, "", ""),
+                None => problem.help("add an olm.package blob, or name the package that the deprecations are about"),
+            };
             problems.report(problem, blob.place(path!["package"]));
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
 use fbc::{BlobContent, Problem, ProblemStage, path};
 
-use super::{Check, Report, Rule};
+use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
 
 pub(super) const RULE: Rule = Rule {
@@ -15,6 +15,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    let mut guesses = Guesses::new();
     for blob in draft.blobs(DEPRECATIONS) {
         let (BlobContent::Deprecations { entries }, Some(package)) =
             (&blob.content, draft.packages.get(&*blob.package))
@@ -58,6 +59,16 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                 ),
             };
             let problem = Problem::new(RULE.name, ProblemStage::Deprecations, message).about(owner, "", "");
+            let near = match (schema, field) {
+                (BUNDLE, "name") => guesses.nearest(name, package.bundles.keys().copied()),
+                (CHANNEL, "name") => guesses.nearest(name, package.channels.keys().copied()),
+                (_, "schema") => guesses.nearest(schema, [BUNDLE, CHANNEL, PACKAGE].into_iter()),
+                _ => None,
+            };
+            let problem = match near.filter(|near| *near != schema) {
+                Some(near) => problem.meant(near, "", ""),
+                None => problem.help("name the package itself, or a channel or bundle of it, and each once"),
+            };
             problems.report(problem, blob.place(path!["entries", index, "reference", field]));
         }
     }

@@ -1,6 +1,6 @@
 //! A channel entry has a bundle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use fbc::{Problem, ProblemStage};
 
@@ -27,6 +27,10 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                 }
             }
         }
+        let listed: HashSet<&str> = match missing.is_empty() {
+            true => HashSet::new(),
+            false => package.channels.values().flat_map(|it| it.entries).map(|entry| &*entry.name).collect(),
+        };
         // Older tools report all of them at once; here each has its own position.
         for (name, (channel, index)) in missing {
             let message =
@@ -34,10 +38,17 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
             let mut problem = Problem::new(RULE.name, ProblemStage::Entries, message)
                 .about(package.name, channel.name, name)
                 .label("the package has no bundle with this name");
-            problem.help = Some(match guesses.nearest(name, package.bundles.keys().copied()) {
-                Some(near) => format!("did you mean \"{near}\"?"),
-                None => "add an olm.bundle blob of this name, or remove the entry".into(),
+            // A bundle that no channel lists was probably meant; one that this channel lists was not.
+            let bundles = || package.bundles.keys().copied();
+            let unlisted = guesses.nearest(name, bundles().filter(|name| !listed.contains(name)));
+            let near = unlisted.or_else(|| {
+                let others = bundles().filter(|name| channel.view().number(name).is_none());
+                guesses.nearest(name, others)
             });
+            problem = match near {
+                Some(near) => problem.meant(near, package.name, channel.name),
+                None => problem.help("add an olm.bundle blob of this name, or remove the entry"),
+            };
             problems.report(problem, channel.entry_place(index, "name"));
         }
     }

@@ -42,6 +42,7 @@ mod package_unique;
 mod package_versions_unique;
 mod property_values;
 mod related_image_pull_spec;
+mod spelling;
 mod strict_bundle_image;
 mod strict_bundle_object;
 mod strict_empty_names;
@@ -130,6 +131,9 @@ pub const RULES: &[Rule] = &[
     package_versions_unique::RULE,
     deprecation_message::OF_PACKAGE,
 ];
+
+/// The rules that explain other problems: what they find is reported only beside these.
+pub const SPELLING: &[Rule] = &[spelling::OF_SCHEMAS, spelling::OF_FIELDS, spelling::OF_EDGES];
 
 /// The rules that the definition of the format requires and older tools tolerate: warnings, or errors in a strict
 /// check.
@@ -230,5 +234,13 @@ impl Guesses {
         });
         let nearest = nearest(name, counted);
         nearest.filter(|_| !exhausted)
+    }
+
+    /// Adds the package that a blob with an unknown one probably belongs to, or else `help`.
+    fn package(&mut self, problem: Problem, draft: &Draft<'_>, name: &str, help: &str) -> Problem {
+        match self.nearest(name, draft.packages.keys().copied()) {
+            Some(near) => problem.meant(near, near, ""),
+            None => problem.help(help),
+        }
     }
 }

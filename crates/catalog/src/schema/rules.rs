@@ -1,6 +1,6 @@
 //! The rules for catalogs, with the reason for each.
 
-use crate::rules::{DEPENDENCIES, RULES, Rule, STRICT, WARNINGS};
+use crate::rules::{DEPENDENCIES, RULES, Rule, SPELLING, STRICT, WARNINGS};
 
 /// The group of a rule, which determines when opm checks it and how severe a violation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub enum RuleGroup {
     Reading,
     /// Checked by every validation.
     Meaning,
+    /// Checked where a problem was found.
+    Spelling,
     /// Checked together with dependencies.
     Dependencies,
     /// Checked by strict validation.
@@ -18,8 +20,14 @@ pub enum RuleGroup {
 }
 
 /// All groups, in display order.
-pub(crate) const GROUPS: [RuleGroup; 5] =
-    [RuleGroup::Reading, RuleGroup::Meaning, RuleGroup::Dependencies, RuleGroup::Strict, RuleGroup::Warnings];
+pub(crate) const GROUPS: [RuleGroup; 6] = [
+    RuleGroup::Reading,
+    RuleGroup::Meaning,
+    RuleGroup::Spelling,
+    RuleGroup::Dependencies,
+    RuleGroup::Strict,
+    RuleGroup::Warnings,
+];
 
 impl RuleGroup {
     /// Returns the heading of the group.
@@ -27,6 +35,7 @@ impl RuleGroup {
         match self {
             RuleGroup::Reading => "Rules for reading",
             RuleGroup::Meaning => "Rules",
+            RuleGroup::Spelling => "Spelling",
             RuleGroup::Dependencies => "Rules for dependencies",
             RuleGroup::Strict => "Strict rules",
             RuleGroup::Warnings => "Warnings",
@@ -38,6 +47,7 @@ impl RuleGroup {
         match self {
             RuleGroup::Reading => "a rule for files, checked whenever they are read",
             RuleGroup::Meaning => "a rule that every catalog must satisfy",
+            RuleGroup::Spelling => "reported beside the problems that it explains",
             RuleGroup::Dependencies => "a rule for dependencies, checked by 'opm validate --deps'",
             RuleGroup::Strict => "an error with 'opm validate --strict', a warning with --warnings",
             RuleGroup::Warnings => "a warning, shown by 'opm validate --warnings'",
@@ -61,6 +71,7 @@ pub struct RuleDoc {
 pub fn all() -> Vec<RuleDoc> {
     let tables = [
         (RuleGroup::Meaning, RULES),
+        (RuleGroup::Spelling, SPELLING),
         (RuleGroup::Dependencies, DEPENDENCIES),
         (RuleGroup::Strict, STRICT),
         (RuleGroup::Warnings, WARNINGS),
@@ -93,6 +104,7 @@ pub const READING: &[(&str, &str)] = &[
     ("envelope-types", "`schema`, `package` and `name` are strings"),
     ("keys-differ-by-more-than-case", "no two keys of a blob differ by case only"),
     ("schema-required", "a document has a `schema`"),
+    ("repeated-key", "no key of a blob is written twice (a warning; the last one counts)"),
     ("field-types", "the fields of packages, channels, bundles and deprecations have the expected types"),
     ("bundle-objects", "an `olm.bundle.object` contains base64, or names a file inside the catalog"),
     ("migration", "a migrated bundle has a CSV from which `olm.csv.metadata` can be generated"),
@@ -126,6 +138,11 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "keys-differ-by-more-than-case",
         "keys are case-insensitive, so one of the two values would be dropped",
+        "keep one of them",
+    ),
+    (
+        "repeated-key",
+        "only the last of equal keys counts, and nothing else tells that the others are lost",
         "keep one of them",
     ),
     (
@@ -248,6 +265,11 @@ const REASONS: &[(&str, &str, &str)] = &[
         "clusters select by version and cannot choose between the two",
         "change one of the versions, or add a release to distinguish them",
     ),
+    (
+        "spelling",
+        "a misspelt schema, field or edge is not read, and its absence causes other problems",
+        "correct the name; the other problems of the package probably vanish",
+    ),
     // Dependencies
     (
         "dependency-met",
@@ -340,7 +362,7 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_reason_and_a_fix() {
-        let rules: BTreeSet<&str> = [RULES, DEPENDENCIES, STRICT, WARNINGS]
+        let rules: BTreeSet<&str> = [RULES, SPELLING, DEPENDENCIES, STRICT, WARNINGS]
             .concat_names()
             .chain(READING.iter().map(|(name, _)| *name))
             .collect();

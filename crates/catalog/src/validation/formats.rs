@@ -6,12 +6,12 @@ use fbc::spelling::github::Annotation;
 use fbc::spelling::sarif::{self, SarifResult};
 use serde_json::json;
 
-use crate::rules::{DEPENDENCIES, RULES, STRICT, WARNINGS};
+use crate::rules::{DEPENDENCIES, RULES, SPELLING, STRICT, WARNINGS};
 
 /// Formats problems as a SARIF log.
 pub fn sarif(found: &[LocatedProblem<'_>]) -> String {
     let about = |name: &str| {
-        let mut rules = RULES.iter().chain(STRICT).chain(WARNINGS).chain(DEPENDENCIES);
+        let mut rules = RULES.iter().chain(SPELLING).chain(STRICT).chain(WARNINGS).chain(DEPENDENCIES);
         let rule = rules.find(|rule| rule.name == name);
         (rule.map_or_else(|| name.replace('-', " "), |rule| rule.about.to_owned()), None)
     };
@@ -55,5 +55,5 @@ pub fn github(found: &[LocatedProblem<'_>]) -> String {
         };
         annotation.line()
     };
-    found.iter().map(line).collect()
+    found.iter().filter(|found| !found.is_consequence()).map(line).collect()
 }

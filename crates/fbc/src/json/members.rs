@@ -25,9 +25,12 @@ pub(crate) fn compare(a: &MemberSpan, b: &MemberSpan, text: &[u8]) -> Ordering {
 }
 
 /// Sorts the members at the end of `out` by key, keeps the last of equal keys, and writes `separator` between them.
+///
+/// Returns whether there were equal keys.
 #[cold]
-pub(crate) fn sort_members(members: &[MemberSpan], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
-    let Some(start) = members.first().map(|member| member.start) else { return };
+pub(crate) fn sort_members(members: &[MemberSpan], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) -> bool {
+    let Some(start) = members.first().map(|member| member.start) else { return false };
+    let mut repeated = false;
     let mut members = members.to_vec();
     members.sort_by(|a, b| compare(a, b, out));
     let source = out.split_off(start);
@@ -36,6 +39,7 @@ pub(crate) fn sort_members(members: &[MemberSpan], separator: impl Fn(&mut Vec<u
         // The sort is stable: the last of equal keys stays last.
         let key = part(member.start, member.key_end);
         if members.get(i + 1).is_some_and(|next| part(next.start, next.key_end) == key) {
+            repeated = true;
             continue;
         }
         if out.len() > start {
@@ -43,6 +47,7 @@ pub(crate) fn sort_members(members: &[MemberSpan], separator: impl Fn(&mut Vec<u
         }
         out.extend_from_slice(part(member.start, member.end));
     }
+    repeated
 }
 
 /// Compares two written keys, including quotes, by their unescaped bytes.

@@ -42,6 +42,8 @@ pub struct LoadOptions<'a> {
 pub struct LoadReport {
     /// All problems with the files and their blobs, ordered by position.
     pub problems: Vec<Problem>,
+    /// Warnings about keys that are written twice.
+    pub repeated: Vec<Problem>,
     /// Whether some documents could not be read, so that names may be missing.
     pub incomplete: bool,
     /// The files that belong to the catalog.
@@ -121,6 +123,7 @@ impl Fbc {
             self.files.push(SourceFile { root: self.roots.len() - 1, path: found.path, stamp: outcome.stamp });
             self.blobs.extend(outcome.blobs);
             loaded.problems.extend(outcome.problems);
+            loaded.repeated.extend(outcome.repeated);
             loaded.incomplete |= outcome.incomplete;
         }
         legacy::convert(self, first_blob, &mut loaded.problems);
@@ -211,6 +214,7 @@ struct FileOutcome {
     stamp: Option<files::Stamp>,
     blobs: Vec<Blob>,
     problems: Vec<Problem>,
+    repeated: Vec<Problem>,
     incomplete: bool,
     /// The files that undecodable bundles refer to.
     referenced: Vec<Box<str>>,
@@ -232,6 +236,7 @@ impl FileOutcome {
         self.incomplete |= done.blob.is_none();
         self.blobs.extend(done.blob);
         self.problems.extend(done.problems);
+        self.repeated.extend(done.repeated);
         self.referenced.extend(done.referenced);
     }
 }
@@ -240,6 +245,8 @@ impl FileOutcome {
 struct DocumentOutcome {
     blob: Option<Blob>,
     problems: Vec<Problem>,
+    /// A key that is written twice.
+    repeated: Option<Problem>,
     referenced: Vec<Box<str>>,
 }
 
@@ -290,6 +297,7 @@ impl Task<'_> {
                 return DocumentOutcome {
                     blob: None,
                     problems: vec![self.blob_fault(offset, fault)],
+                    repeated: None,
                     referenced: Vec::new(),
                 };
             }
@@ -324,7 +332,7 @@ impl Task<'_> {
             let problem = Problem::new("migration", ProblemStage::Load, error.to_string()).about(&package, "", &bundle);
             problems.push(problem.at(self.place(Spot::Offset(offset))));
         }
-        DocumentOutcome { blob: Some(blob), problems, referenced }
+        DocumentOutcome { blob: Some(blob), problems, repeated: None, referenced }
     }
 
     /// Decides where the text of the blob can be found later.

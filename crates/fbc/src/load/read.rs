@@ -21,6 +21,12 @@ const PARALLEL_FROM: usize = 256 << 10;
 
 /// The start of a merge conflict in a file under version control.
 const CONFLICT: &[u8] = b"<<<<<<< ";
+/// The rule that keys differ.
+const REPEATED_KEY: &str = "repeated-key";
+/// Equal keys are searched among this many of an object in JSON.
+const MANY_KEYS: usize = 32;
+const INDENTATION: &str = "a line above is indented differently: keys of one object start in one column, and so do the \
+                           items of one list";
 const RESOLVE: &str = "resolve the merge conflict between the lines '<<<<<<<' and '>>>>>>>'";
 
 /// The result of reading a file as YAML that looks like JSON.
@@ -83,6 +89,7 @@ impl Task<'_> {
                 false => {
                     outcome.blobs.extend(as_yaml.blobs);
                     outcome.problems.extend(as_yaml.problems);
+                    outcome.repeated.extend(as_yaml.repeated);
                     outcome.referenced.extend(as_yaml.referenced);
                 }
             }
@@ -106,7 +113,13 @@ impl Task<'_> {
             let document = document.as_ref().map_err(|error| Box::new(self.yaml_fault(base, error.offset, error)))?;
             let offset = base + document.start as u64;
             match batch.json(document) {
-                Some(value) => Ok(self.decode(value, base + document.body as u64, TextSource::File)),
+                Some(value) => {
+                    let offset = base + document.body as u64;
+                    let mut outcome = self.decode(value, offset, TextSource::File);
+                    outcome.repeated = repeated_member(value)
+                        .map(|(key, at)| self.repeated_key(&key, offset + value.offset_of(at) as u64));
+                    Ok(outcome)
+                }
                 None if too_large(document) => Err(Box::new(self.blob_too_large(offset))),
                 None => self.convert(batch.text(document), offset),
             }
@@ -133,14 +146,18 @@ impl Task<'_> {
     /// Converts a YAML document to a blob.
     fn convert(&self, text: &[u8], offset: u64) -> Result<DocumentOutcome, Box<Problem>> {
         let mut converted = Vec::new();
-        yaml::to_json(text, &self.limits().yaml(), &mut converted).map_err(|error| {
+        let repeated = yaml::to_json_noting(text, &self.limits().yaml(), &mut converted).map_err(|error| {
             let mut problem = self.yaml_fault(offset, error.offset, &error);
             problem.help = yaml_help(text, &error).map(str::to_owned);
             problem.label = error.context.map(|(_, context)| context.to_owned());
             Box::new(problem)
         })?;
         let converted = std::str::from_utf8(&converted).map_err(|_| Box::new(self.not_utf8(offset)))?;
-        Ok(self.decode(Raw::from_checked(converted), offset, TextSource::Converted))
+        let mut outcome = self.decode(Raw::from_checked(converted), offset, TextSource::Converted);
+        if let Some((key, at)) = repeated.then(|| yaml::repeated_key(text)).flatten() {
+            outcome.repeated = Some(self.repeated_key(&key, offset + at as u64));
+        }
+        Ok(outcome)
     }
 
     fn json_fault(&self, base: u64, text: &[u8], error: &json::JsonSyntaxError) -> Problem {
@@ -155,10 +172,27 @@ impl Task<'_> {
         problem
     }
 
+    fn repeated_key(&self, key: &str, offset: u64) -> Problem {
+        Problem::new(REPEATED_KEY, ProblemStage::Load, format!("key {key:?} is written twice; the last one counts"))
+            .warning()
+            .help("keep one of them")
+            .at(self.place(Spot::Offset(offset)))
+    }
+
     fn yaml_fault(&self, base: u64, offset: usize, error: &dyn std::error::Error) -> Problem {
         Problem::new("yaml-syntax", ProblemStage::Load, format!("yaml: {error}"))
             .at(self.place(Spot::Offset(base + offset as u64)))
     }
+}
+
+/// Returns a key that is written twice in a blob, or in an item of one of its lists, with its last value.
+fn repeated_member(blob: Raw<'_>) -> Option<(String, Raw<'_>)> {
+    fn of(object: Raw<'_>) -> Option<(String, Raw<'_>)> {
+        let keys: Vec<_> = object.members().take(MANY_KEYS).collect();
+        let is_repeated = |number: usize| keys[..number].iter().any(|(key, _)| *key == keys[number].0);
+        (1..keys.len()).find(|&number| is_repeated(number)).map(|number| (keys[number].0.to_string(), keys[number].1))
+    }
+    of(blob).or_else(|| blob.get_items("entries").find_map(of))
 }
 
 /// Returns how to fix a document that is not YAML, if that is evident.
@@ -170,6 +204,7 @@ fn yaml_help(text: &[u8], error: &YamlError) -> Option<&'static str> {
         _ if text.get(error.offset) == Some(&b'\t') => Some("indent with spaces"),
         YamlFault::Tab(_) => Some("indent with spaces"),
         YamlFault::NotUtf8(_) => Some(NOT_TEXT),
+        YamlFault::Syntax("did not find expected key" | "did not find expected '-' indicator") => Some(INDENTATION),
         _ => None,
     }
 }

@@ -75,6 +75,8 @@ pub(super) struct Builder<'a> {
     /// The members written so far of all open mappings.
     members: Vec<MemberSpan>,
     anchors: HashMap<Box<str>, Anchor>,
+    /// Whether a mapping has equal keys.
+    pub(super) repeated: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -90,6 +92,7 @@ impl<'a> Builder<'a> {
             frames: Vec::new(),
             members: Vec::new(),
             anchors: HashMap::new(),
+            repeated: false,
         }
     }
 
@@ -208,7 +211,7 @@ impl<'a> Builder<'a> {
             FrameKind::Sequence => self.out.push(b']'),
             FrameKind::Mapping { first, in_order, .. } => {
                 if !in_order {
-                    sort_members(&self.members[first..], |out| out.push(b','), self.out);
+                    self.repeated |= sort_members(&self.members[first..], |out| out.push(b','), self.out);
                 }
                 self.members.truncate(first);
                 self.out.push(b'}');

@@ -16,6 +16,7 @@ mod text;
 pub mod write;
 
 pub use fault::YamlFault;
+pub(crate) use read::to_json_noting;
 pub use read::{YamlError, YamlLimits, to_json, to_text};
 pub use repeated::repeated_key;
 pub use split::{BadSeparator, YamlDocument, documents};

@@ -76,10 +76,15 @@ pub fn to_text(text: &[u8], limits: &YamlLimits) -> Result<Text, YamlError> {
 /// Fails if the text is not YAML, if more text follows the document, or if the document contains values that JSON
 /// cannot represent or exceeds `limits`.
 pub fn to_json(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(), YamlError> {
+    to_json_noting(text, limits, out).map(drop)
+}
+
+/// Like [`to_json`], and returns whether a mapping has equal keys, of which only the last counts.
+pub(crate) fn to_json_noting(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<bool, YamlError> {
     let start = out.len();
     let terminated = terminated(text);
-    if fast::read(&terminated, limits, out) {
-        return Ok(());
+    if let Some(repeated) = fast::read(&terminated, limits, out) {
+        return Ok(repeated);
     }
     out.truncate(start);
     parse(&terminated, limits, out).map_err(|fault| {
@@ -94,8 +99,8 @@ pub(crate) fn terminated(text: &[u8]) -> Cow<'_, [u8]> {
     if wide || text.ends_with(b"\n") { text.into() } else { [text, b"\n"].concat().into() }
 }
 
-/// Reads any document with the parser.
-pub(super) fn parse(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(), YamlSyntaxError> {
+/// Reads any document with the parser; returns whether a mapping has equal keys.
+pub(super) fn parse(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<bool, YamlSyntaxError> {
     let start = out.len();
     let (result, respelled) = with_quotes_rewritten(text, |text| {
         out.truncate(start);
@@ -231,7 +236,7 @@ fn rewrite_quotes(text: &[u8], from: usize, kept: &BTreeSet<usize>, added: &mut 
     out
 }
 
-fn parse_once(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(), YamlSyntaxError> {
+fn parse_once(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<bool, YamlSyntaxError> {
     let mut parser = Parser::new(text);
     match parser.next_event()? {
         (YamlEvent::DocumentStart { version }, span) => {
@@ -241,7 +246,7 @@ fn parse_once(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(),
         }
         _ => {
             out.extend_from_slice(b"null");
-            return Ok(());
+            return Ok(false);
         }
     }
     let mut builder = Builder::new(limits, out);
@@ -259,7 +264,7 @@ fn parse_once(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Result<(),
     }
     // Everything here is outside of the document; the parser may not even accept it as YAML.
     match parser.next_event() {
-        Ok((YamlEvent::StreamEnd, ..)) => Ok(()),
+        Ok((YamlEvent::StreamEnd, ..)) => Ok(builder.repeated),
         Ok((_, span)) => Err(YamlSyntaxError::new(span.start, YamlFault::Trailing)),
         Err(fault) => Err(YamlSyntaxError::new(fault.offset, YamlFault::Trailing)),
     }

@@ -278,5 +278,5 @@ fn documents_without_a_schema_are_grouped() {
     }
     let shown = env.opm(&["validate", "catalog"]);
     assert_eq!(shown.matches("is missing root schema field").count(), 1, "{shown}");
-    assert!(shown.contains("note: the same in 4 other places\n") && shown.contains("\n5 problems found\n"), "{shown}");
+    assert!(shown.contains("note: the same in 4 other places:\n") && shown.contains("\n5 problems found\n"), "{shown}");
 }

@@ -25,6 +25,7 @@ mod graph;
 mod guarantees;
 mod init;
 mod large_files;
+mod lessons;
 mod list;
 mod migrate;
 mod mount_points;

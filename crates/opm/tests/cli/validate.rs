@@ -318,7 +318,7 @@ fn every_problem_is_available_as_json_with_its_position() {
         "package": "foo",
         "channel": "steady",
         "file": "catalog/foo.yaml",
-        "help": "name a channel of the package",
+        "help": "restore the channel, or name one that the package has: stable",
         "line": 3,
         "column": 17
       }
@@ -356,7 +356,9 @@ fn problems_that_differ_only_in_the_version_are_shown_once() {
     23 | name: foo.v1.1.0
        |       ^^^^^^^^^^
     help: add an entry for it to a channel, or remove the bundle
-    note: the same in 2 other places, foo.v1.2.0 to foo.v1.10.0
+    note: the same in 2 other places:
+      catalog/foo.yaml:30:7  foo, foo.v1.2.0
+      catalog/foo.yaml:37:7  foo, foo.v1.10.0
 
     3 problems found
     "#);

@@ -35,12 +35,13 @@ type Read<T = ()> = Result<T, Unsupported>;
 
 /// Appends the document in `text` to `out` as canonical JSON if it qualifies for the fast path.
 ///
-/// Otherwise returns `false`; `out` may have grown.
-pub(super) fn read(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> bool {
-    let Some(text) = only_usual_characters(text) else { return false };
+/// Returns whether a mapping has equal keys. Otherwise returns `None`; `out` may have grown.
+pub(super) fn read(text: &[u8], limits: &YamlLimits, out: &mut Vec<u8>) -> Option<bool> {
+    let text = only_usual_characters(text)?;
     let limits = YamlLimits { depth: limits.depth.min(MAX_DEPTH), ..*limits };
     let builder = Builder::new(&limits, out);
-    Reader { text, at: 0, column: None, builder, scratch: String::new() }.document().is_ok()
+    let mut reader = Reader { text, at: 0, column: None, builder, scratch: String::new() };
+    reader.document().ok().map(|()| reader.builder.repeated)
 }
 
 /// Returns the text if it ends with a line break, all characters are allowed, and `\n` is the only line break.

@@ -7,7 +7,7 @@ const LIMITS: YamlLimits = YamlLimits { depth: 1000, nodes: 10_000, bytes: 100_0
 /// Reads text on the fast path and, if that works, checks that the parser agrees.
 fn fast(text: &str) -> Option<String> {
     let mut out = Vec::new();
-    if !read(text.as_bytes(), &LIMITS, &mut out) {
+    if read(text.as_bytes(), &LIMITS, &mut out).is_none() {
         return None;
     }
     let mut expected = Vec::new();
