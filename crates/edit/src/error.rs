@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fbc::fault::{Class, Fault};
-use fbc::scratch::{OutputDirError, TempFolder};
+use fbc::scratch::OutputDirError;
 use fbc::{Fbc, Problem};
 
 use crate::refusal::EditRefusal;
@@ -127,20 +127,11 @@ pub(crate) fn in_path(path: &Path, source: io::Error) -> EditError {
     EditError::File { path: path.to_path_buf(), source }
 }
 
-/// An edited catalog with problems. Its files exist as long as this value.
+/// The problems that an edit would add to a catalog.
 #[derive(Debug)]
 pub struct InvalidEdit {
-    /// The edited catalog.
-    pub fbc: Fbc,
+    /// The catalog before the edit.
+    pub catalog: Fbc,
+    /// The problems, with positions in the catalog before the edit. What is new has no position there.
     pub problems: Vec<Problem>,
-    pub(crate) catalog: PathBuf,
-    pub(crate) tree: PathBuf,
-    pub(crate) _staging: TempFolder,
-}
-
-impl InvalidEdit {
-    /// Returns the path in the catalog of a file of the edited catalog.
-    pub fn original_path(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.tree).map_or_else(|_| path.to_path_buf(), |below| self.catalog.join(below))
-    }
 }

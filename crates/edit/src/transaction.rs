@@ -19,7 +19,7 @@ use fbc::{Blob, Fbc, FileId, Limits, LoadOptions, Members, Problem};
 use rayon::prelude::*;
 use resolve::input::{CatalogInput, InputReader};
 
-use self::check::{Expected, check};
+use self::check::{Accepted, Expected, check};
 use crate::changes::FileChanges;
 use crate::edited::{Edited, FileReport, changed_entries};
 use crate::error::{EditError, in_path};
@@ -215,8 +215,14 @@ impl<'a> Transaction<'a> {
         let tree = staging.path().join(TREE);
         let members: Vec<&Path> = catalog.members.paths().collect();
         stage::stage(root, &members, &tree, &files, !elsewhere)?;
-        let (staging, source) =
-            check(staging, root, &Expected { before: catalog, outline, changes: &changes, new: &new }, limits)?;
+        let expected = Expected { before: catalog, outline, changes: &changes, new: &new };
+        let Accepted { staging, source, problems } = check(staging, root, &expected, limits)?;
+        if problems > 0 {
+            let them =
+                if problems == 1 { "1 problem that was".to_owned() } else { format!("{problems} problems that were") };
+            let shown = root.display();
+            edited.notes.push(format!("the catalog has {them} there before; 'opm validate {shown}' shows them"));
+        }
         if !catalog.fbc.is_current() {
             return Err(EditError::CatalogChanged { catalog: root.clone() });
         }

@@ -197,7 +197,7 @@ fn a_filter_reports_the_versions_of_a_package_that_it_removes_entirely() {
 }
 
 #[test]
-fn an_invalid_result_is_not_written_and_keeps_its_files_for_the_report() {
+fn an_invalid_result_is_not_written_and_its_problems_are_placed_in_the_catalog() {
     let scratch = catalog();
     let request = SetEdge {
         options: options(scratch.path()),
@@ -207,12 +207,41 @@ fn an_invalid_result_is_not_written_and_keeps_its_files_for_the_report() {
         edges: Edges { replaces: Some(String::new()), ..Edges::default() },
     };
     let Err(EditError::Invalid(invalid)) = set_edge(&request, &NoNotices) else { panic!("two heads are not valid") };
-    let file = invalid.problems[0].place.as_ref().and_then(|place| invalid.fbc.full_path_of(place.file)).unwrap();
-    assert!(file.is_file());
-    assert_eq!(invalid.original_path(&file), scratch.path().join("catalog/p.json"));
-    drop(invalid);
-    assert!(!file.exists());
+    let found = fbc::locate::find(&invalid.catalog, &invalid.problems);
+    let place = found[0].located.as_ref().unwrap();
+    assert_eq!(found[0].path.as_deref(), scratch.path().join("catalog/p.json").to_str());
+    let line = CATALOG.lines().nth(place.line - 1).unwrap();
+    assert_eq!(line, place.text, "the line of the catalog before the edit");
     assert_eq!(fs::read_to_string(scratch.path().join("catalog/p.json")).unwrap(), CATALOG);
+}
+
+#[test]
+fn problems_of_other_packages_do_not_refuse_an_edit() {
+    let scratch = catalog();
+    // Both packages have two heads.
+    let broken = CATALOG.replace(r#", "replaces": "p.v1.0.0""#, "");
+    fs::write(scratch.path().join("catalog/p.json"), &broken).unwrap();
+    let other = broken.replace("p.v", "q.v").replace("\"p\"", "\"q\"");
+    fs::write(scratch.path().join("catalog/q.json"), &other).unwrap();
+    let request = |package: &str| SetEdge {
+        options: options(scratch.path()),
+        package: Some(package.to_owned()),
+        channel: "stable".to_owned(),
+        bundle: format!("{package}.v1.1.0"),
+        edges: Edges { replaces: Some(format!("{package}.v1.0.0")), ..Edges::default() },
+    };
+    let first = set_edge(&request("p"), &NoNotices).unwrap();
+    assert_eq!(first.notes.len(), 1, "{:?}", first.notes);
+    assert!(first.notes[0].starts_with("the catalog has 1 problem that was there before"), "{:?}", first.notes);
+    assert_eq!(fs::read_to_string(scratch.path().join("catalog/q.json")).unwrap(), other);
+    assert_eq!(set_edge(&request("q"), &NoNotices).unwrap().notes, [String::new(); 0]);
+
+    // An edit that adds a problem is refused, whatever else is wrong.
+    fs::write(scratch.path().join("catalog/q.json"), &other).unwrap();
+    let worse = SetEdge { edges: Edges { replaces: Some(String::new()), ..Edges::default() }, ..request("p") };
+    let Err(EditError::Invalid(invalid)) = set_edge(&worse, &NoNotices) else { panic!("two heads are not valid") };
+    assert_eq!(invalid.problems.len(), 1);
+    assert_eq!(invalid.problems[0].scope.package.as_deref(), Some("p"));
 }
 
 #[test]

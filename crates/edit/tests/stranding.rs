@@ -314,7 +314,7 @@ fn make(scratch: &Path, before: &Catalog, (kind, a, b, c): Numbers) -> Made {
                 name: "bundle".to_owned(),
                 directory,
                 image: "i".to_owned(),
-                migrate: true,
+                migrate: Some(true),
                 channels: Vec::new(),
                 policy: (detail != "declared").then(|| policy(detail)),
                 replaces: None,

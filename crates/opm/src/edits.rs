@@ -1,7 +1,6 @@
 //! What edits of catalogs report on the terminal.
 
-use edit::{EditError, InvalidEdit, Notices};
-use fbc::Problem;
+use edit::{EditError, Notices};
 
 use crate::exit::Failure;
 use crate::printer::Printer;
@@ -21,20 +20,10 @@ pub(crate) fn failure(error: EditError, printer: &Printer) -> Failure {
             Failure::Reported
         }
         EditError::Invalid(invalid) => {
-            show_problems(&invalid, printer);
+            report::show(printer, &report::find(&invalid.catalog, &invalid.problems));
             Failure::fault(EditError::Invalid(invalid))
         }
         EditError::Text(error) => error.into(),
         error => Failure::fault(error),
     }
-}
-
-/// Reports the problems of an edited catalog with the paths of the original.
-fn show_problems(invalid: &InvalidEdit, printer: &Printer) {
-    let problems: &[Problem] = &invalid.problems;
-    let mut found = report::find(&invalid.fbc, problems);
-    for path in found.iter_mut().flat_map(report::LocatedProblem::paths_mut) {
-        *path = invalid.original_path(path.as_ref()).display().to_string();
-    }
-    report::show(printer, &found);
 }

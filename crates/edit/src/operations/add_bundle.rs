@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use bundle::{BundleBlob, BundleSummary};
-use fbc::{Fbc, Limits};
+use fbc::{BlobContent, Fbc, Limits};
 
-use super::change;
 use crate::add_bundle::NewBundle;
 use crate::edited::Edited;
 use crate::error::EditError;
 use crate::promote::{EdgePolicy, Promotion};
-use crate::transaction::{EditOptions, Notices};
+use crate::transaction::{EditOptions, NewPackageLayout, NoNotices, Notices, Transaction};
 use crate::verify::Purpose;
 
 /// A request to add a bundle. What it leaves open, the bundle says.
@@ -24,8 +23,8 @@ pub struct AddBundle {
     pub directory: PathBuf,
     /// The image of the bundle; empty if it has none.
     pub image: String,
-    /// Whether to store `olm.csv.metadata` instead of all objects.
-    pub migrate: bool,
+    /// Whether to store `olm.csv.metadata` instead of all objects; `None` to do what the catalog does.
+    pub migrate: Option<bool>,
     /// The channels; if empty, those that the bundle names.
     pub channels: Vec<String>,
     /// The position among other entries; `None` if the request does not choose one.
@@ -46,7 +45,15 @@ pub struct AddBundle {
 /// Fails as [`EditError`] says; the catalog is then as it was.
 pub fn add_bundle(request: &AddBundle, notices: &dyn Notices) -> Result<Edited, EditError> {
     let AddBundle { name, directory, image, migrate, options, .. } = request;
-    let (rendered, contents) = render_bundle(name, directory, image, *migrate, &options.limits, notices)?;
+    let transaction = Transaction::open(options, false, notices)?;
+    let migrate = match migrate {
+        Some(migrate) => *migrate,
+        None => {
+            let (rendered, _) = render_bundle(name, directory, image, false, &options.limits, &NoNotices)?;
+            !image.is_empty() && stores_metadata(&transaction.catalog().fbc, &rendered.package)
+        }
+    };
+    let (rendered, contents) = render_bundle(name, directory, image, migrate, &options.limits, notices)?;
     let csv = match rendered.csv {
         Some(csv) => Some(csv.into_string()),
         None => {
@@ -68,10 +75,28 @@ pub fn add_bundle(request: &AddBundle, notices: &dyn Notices) -> Result<Edited, 
     };
     let mut channels = request.channels.clone();
     let mut notes = take_from_bundle(request, contents, &mut channels, &mut promotion);
-    change(options, Purpose::Keep, notices, |outline| {
-        notes.extend(crate::add_bundle::add_bundle(outline, &new, &channels, &promotion)?);
-        Ok(notes)
-    })
+    let mut outline = transaction.outline();
+    notes.extend(crate::add_bundle::add_bundle(&mut outline, &new, &channels, &promotion)?);
+    transaction.commit(&outline, notes, Purpose::Keep, NewPackageLayout::Usual)
+}
+
+/// Returns whether most bundles of a package store `olm.csv.metadata`; those of the catalog decide for a new package.
+fn stores_metadata(fbc: &Fbc, package: &str) -> bool {
+    let count = |all: bool| {
+        let blobs = fbc.blobs().iter().filter(|blob| all || &*blob.package == package);
+        let bundles = blobs.filter_map(|blob| match &blob.content {
+            BlobContent::Bundle(bundle) => Some(bundle),
+            _ => None,
+        });
+        bundles.fold((0, 0), |(metadata, objects), bundle| {
+            (metadata + usize::from(bundle.csv_metadata > 0), objects + usize::from(bundle.objects > 0))
+        })
+    };
+    let (metadata, objects) = match count(false) {
+        (0, 0) => count(true),
+        found => found,
+    };
+    metadata > objects
 }
 
 /// Renders a bundle directory as a blob, reads what it declares, and passes the warnings on.

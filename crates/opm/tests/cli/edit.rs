@@ -168,13 +168,13 @@ fn a_rejected_edit_changes_nothing_and_suggests_a_fix() {
     exit 1
     --- stdout
     --- stderr
-    error: package "foo", channel "alpha": multiple channel heads found in graph: foo.v1.1.0, foo.v1.2.0
-      --> catalog/foo.yaml:14:11 [channel-single-head]
-    14 |   - name: foo.v1.1.0   # has a leak
-       |           ^^^^^^^^^^ nothing replaces or skips this entry
-    help: add foo.v1.1.0 to the `skips` of foo.v1.2.0, or move one of them to another channel
+    error: foo.v1.2.0 replaces foo.v9.0.0, which no bundle is called
+      --> catalog/foo.yaml:17:11 [spelling]
+    17 |   - name: foo.v1.2.0
+       |           ^^^^^^^^^^
+    help: did you mean "foo.v1.1.0"?
 
-    1 problem found
+    1 problem found; 1 more probably vanishes with it
     error: the edited catalog would not be valid, so nothing was changed
     "#);
     insta::assert_snapshot!(refused(&["remove", "catalog", "--package", "foo", "--channel", "alpha"]), @r#"

@@ -39,9 +39,11 @@ pub(super) struct AddBundleArgs {
     /// Pin the image by digest and keep its tag
     #[arg(long, conflicts_with = "image")]
     pin: bool,
-    /// Store olm.csv.metadata instead of all objects of the bundle; requires an image
-    #[arg(long)]
-    migrate: bool,
+    /// Store olm.csv.metadata instead of all objects of the bundle, which requires an image; false stores the objects,
+    /// and the default is what most bundles of the package do
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    migrate: Option<bool>,
     #[command(flatten)]
     edge: EntryArgs,
     #[command(flatten)]
