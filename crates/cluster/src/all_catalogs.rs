@@ -29,7 +29,7 @@ pub struct ApplyCatalog {
 /// A catalog to create or update, checked for its generation of OLM.
 #[derive(Debug, Clone)]
 pub enum AnyCatalogPlan {
-    Source(CatalogPlan),
+    Source(Box<CatalogPlan>),
     Cluster(ClusterCatalogPlan),
 }
 
@@ -127,7 +127,7 @@ impl ApplyCatalog {
         if self.unavailable {
             return Err(ApplyCatalogError::AlwaysAvailable(self.catalog.name));
         }
-        Ok(AnyCatalogPlan::Source(self.catalog))
+        Ok(AnyCatalogPlan::Source(Box::new(self.catalog)))
     }
 
     /// Adds what only the template sets.

@@ -3,7 +3,6 @@
 //! The cluster is not changed: objects are read and sent as dry runs.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use bundle::rehearse::OnCluster;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -11,10 +10,11 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
+use crate::context::WorkContext;
 use crate::error::has_code;
 use crate::request::Requests;
 use crate::views::{AnyObject, Definition, DefinitionSpec, Stored, annotation, decode, label};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind};
 
 /// The field manager of dry runs.
 const MANAGER: &str = "opm-rehearse";
@@ -25,13 +25,8 @@ const RESOURCES: u32 = 500;
 ///
 /// # Errors
 /// Fails if the API server is unreachable until the deadline. Forbidden requests count as rejected objects.
-pub async fn compare_with_cluster(
-    cluster: &Cluster,
-    objects: &[Value],
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<Vec<OnCluster>, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
+pub async fn compare_with_cluster(context: &WorkContext<'_>, objects: &[Value]) -> Result<Vec<OnCluster>, Error> {
+    let requests = context.requests();
     let mut kinds = Kinds { requests: &requests, known: BTreeMap::new() };
     let mut all = Vec::new();
     for object in objects {
@@ -208,8 +203,9 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": labels}),
             json!({"apiVersion": 1, "kind": "ConfigMap", "metadata": {"name": "a"}}),
         ];
-        let deadline = Instant::now() + std::time::Duration::from_secs(5);
-        let compared = compare_with_cluster(&cluster, &objects, deadline, &crate::watcher::NoReports).await.unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        let context = WorkContext { cluster: &cluster, deadline, watcher: &crate::watcher::NoReports };
+        let compared = compare_with_cluster(&context, &objects).await.unwrap();
         let refused: Vec<String> = compared.into_iter().map(|one| one.refused.unwrap_or_default()).collect();
         insta::assert_snapshot!(refused.join("\n"), @"
         ConfigMap a: the field metadata.labels.replicas cannot be read: invalid type: integer `3`, expected a string

@@ -42,8 +42,24 @@ impl LedgerEntry {
 #[derive(Debug)]
 pub struct Ledger {
     run: String,
-    entries: Mutex<Vec<LedgerEntry>>,
+    entries: Mutex<LedgerEntries>,
     traffic: watch::Sender<InFlight>,
+}
+
+#[derive(Debug, Default)]
+struct LedgerEntries {
+    /// What a rollback undoes.
+    open: Vec<LedgerEntry>,
+    /// What stays.
+    settled: Vec<LedgerEntry>,
+}
+
+/// What a run wrote, in order.
+pub(crate) struct Written {
+    /// The created objects.
+    pub(crate) created: Vec<String>,
+    /// The objects that existed before.
+    pub(crate) changed: Vec<String>,
 }
 
 /// The writing requests of a run.
@@ -121,18 +137,37 @@ impl Ledger {
         &self.run
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<LedgerEntry>> {
+    fn entries(&self) -> MutexGuard<'_, LedgerEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what a rollback would have to undo now.
-    pub fn left(&self) -> Vec<String> {
-        self.entries().iter().map(|entry| entry.object().to_string()).collect()
+    pub(crate) fn left(&self) -> Vec<String> {
+        self.entries().open.iter().map(|entry| entry.object().to_string()).collect()
     }
 
-    /// Drops all entries: everything stays.
-    pub fn settle(&self) {
-        self.entries().clear();
+    /// Excludes all entries from a rollback: everything stays.
+    pub(crate) fn settle(&self) {
+        let LedgerEntries { open, settled } = &mut *self.entries();
+        settled.append(open);
+    }
+
+    /// Returns what the run wrote, whether it stays or not.
+    pub(crate) fn written(&self) -> Written {
+        let entries = self.entries();
+        let mut written = Written { created: Vec::new(), changed: Vec::new() };
+        for entry in entries.settled.iter().chain(&entries.open) {
+            let list = match entry {
+                LedgerEntry::Created(..) => &mut written.created,
+                LedgerEntry::Changed(..) => &mut written.changed,
+                LedgerEntry::Planned(_) => continue,
+            };
+            let object = entry.object().to_string();
+            if !list.contains(&object) {
+                list.push(object);
+            }
+        }
+        written
     }
 
     /// Rejects new writing requests, and waits for the responses of those in flight.
@@ -170,12 +205,12 @@ impl Ledger {
         }
         let name = ObjectName::named(kind, &object.metadata);
         // Record first: the response may be lost, or the caller cancelled.
-        self.entries().push(LedgerEntry::Created(name.clone(), None));
+        self.entries().open.push(LedgerEntry::Created(name.clone(), None));
         let created = requests.create(kind, &object, &self.run).await;
         match &created {
             Ok(created) => self.record_uid(&name, created.metadata.uid.as_ref()),
             Err(Error::Exists { .. }) => {
-                self.entries().retain(|entry| !matches!(entry, LedgerEntry::Created(made, _) if *made == name));
+                self.entries().open.retain(|entry| !matches!(entry, LedgerEntry::Created(made, _) if *made == name));
             }
             Err(_) => {}
         }
@@ -183,7 +218,7 @@ impl Ledger {
     }
 
     fn record_uid(&self, name: &ObjectName, uid: Option<&String>) {
-        for entry in self.entries().iter_mut() {
+        for entry in &mut self.entries().open {
             if let LedgerEntry::Created(made, known) = entry
                 && made == name
             {
@@ -201,9 +236,9 @@ impl Ledger {
     ) -> Result<K, Error> {
         let _sent = self.send()?;
         let before = requests.get(object).await?.ok_or_else(|| Error::Deleted { object: object.to_string() })?;
-        let known = self.entries().iter().any(|entry| entry.object() == object);
+        let known = self.entries().open.iter().any(|entry| entry.object() == object);
         if !known {
-            self.entries().push(LedgerEntry::Changed(object.clone(), Box::new(before)));
+            self.entries().open.push(LedgerEntry::Changed(object.clone(), Box::new(before)));
         }
         requests.update(object, change).await
     }
@@ -217,14 +252,14 @@ impl Ledger {
     ) -> Result<(), Error> {
         let _sent = self.send()?;
         let which = before.metadata.uid.clone();
-        self.entries().push(LedgerEntry::Changed(object.clone(), Box::new(before)));
+        self.entries().open.push(LedgerEntry::Changed(object.clone(), Box::new(before)));
         requests.delete(object, which.as_deref()).await.map(|_| ())
     }
 
     /// Records an InstallPlan before its approval; the approval is in flight while the caller holds the result.
     pub(crate) fn approves(&self, planned: Planned) -> Result<InFlightRequest<'_>, Error> {
         let sent = self.send()?;
-        self.entries().push(LedgerEntry::Planned(Box::new(planned)));
+        self.entries().open.push(LedgerEntry::Planned(Box::new(planned)));
         Ok(sent)
     }
 
@@ -259,11 +294,11 @@ impl Ledger {
         let requests = Requests::within(cluster, watcher, TIMEOUT);
         let mut outcome = RolledBack::default();
         loop {
-            let Some(entry) = self.entries().last().cloned() else { return outcome };
+            let Some(entry) = self.entries().open.last().cloned() else { return outcome };
             if let Err(error) = self.roll_one_back(&requests, &entry, &mut outcome).await {
                 outcome.failed.push(format!("{}: {error}", entry.object()));
             }
-            self.entries().pop();
+            self.entries().open.pop();
         }
     }
 
@@ -288,6 +323,7 @@ impl Ledger {
                 // Delete the Subscription first, or OLM would continue the installation.
                 let subscriptions: Vec<LedgerEntry> = self
                     .entries()
+                    .open
                     .iter()
                     .filter(|entry| entry.object().kind == ResourceKind::SUBSCRIPTION)
                     .cloned()

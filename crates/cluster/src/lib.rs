@@ -13,6 +13,7 @@ mod bundle_map;
 mod catalog;
 mod catalog_source;
 mod cluster_catalog;
+mod context;
 mod controller;
 mod diagnosis;
 mod dry_run;
@@ -40,6 +41,7 @@ pub use bundle_map::{
 };
 pub use catalog::{CatalogPlan, CatalogState, PodRole, PodState};
 pub use cluster_catalog::{ClusterCatalogPlan, ClusterCatalogState, PlanError};
+pub use context::WorkContext;
 pub use controller::{
     CatalogContents, CatalogServer, ClusterCatalogsPlan, ControllerMetrics, ControllerPlan, Dial, DialError,
     ManifestPlan, PodImages, PulledCatalogs, ServeError, ServedCatalogs, chooses_users, manifests,

@@ -391,8 +391,8 @@ impl<'a> Requests<'a> {
     }
 
     /// Returns the names of the objects that these requests deleted, in order.
-    pub(crate) fn into_deleted(self) -> Vec<String> {
-        let deleted = self.deleted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn deleted(&self) -> Vec<String> {
+        let deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
         deleted.iter().map(ToString::to_string).collect()
     }
 

@@ -393,6 +393,8 @@ pub(crate) type ClusterServiceVersion = Resource<CsvSpec, CsvStatus>;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct CsvSpec {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) version: String,
     pub(crate) install: InstallStrategy,
     #[serde(rename = "customresourcedefinitions")]
     pub(crate) definitions: Definitions,

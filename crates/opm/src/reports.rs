@@ -5,7 +5,7 @@ use bundle::rehearse::Rehearsal;
 use bundle::review::crd::CrdChanges;
 use catalog::list::{ChannelRow, ListedBundle, PackageRow};
 use catalog::validation::Validation;
-use cluster::run::CleanupReport;
+use cluster::run::{CleanupReport, RunReport};
 use cluster::{CatalogList, CatalogStatus};
 use edit::Edited;
 use edit::diff::changes::CatalogChanges;
@@ -77,6 +77,7 @@ pub(crate) const REPORTS: &[Report] = &[
     report::<Explanation>("registry-doctor", &["registry doctor"]),
     report::<RehearseReport<'_>>("rehearse", &["rehearse"]),
     report::<ResolveReport<'_>>("resolve", &["resolve"]),
+    report::<RunReport>("run", &["run bundle", "run bundle-upgrade"]),
     report::<UnpackReport>("unpack", &["unpack"]),
     report::<PathReport<'_>>("upgrade-path", &["upgrade-path"]),
     report::<Validation<'_>>("validate", &["validate"]),

@@ -22,7 +22,8 @@ use crate::review::crd::{self, Rules};
 use crate::whole::ParsedBundle;
 
 /// A generation of OLM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OlmGeneration {
     /// OLM v0: Subscriptions.
     V0,

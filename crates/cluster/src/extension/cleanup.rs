@@ -1,18 +1,17 @@
 //! `cleanup --olm v1`: deletes a ClusterExtension and its temporary catalog.
 
-use std::time::Instant;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
 use super::objects::{installer_name, owned_by};
 use super::{offer, other_olm};
+use crate::context::WorkContext;
 use crate::request::{ObjectName, Requests};
 use crate::run::CleanupReport;
 use crate::run::names::{self, RUN_LABEL};
 use crate::run::preflight::{NeededRight, missing};
 use crate::views::{View, label};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind};
 
 /// What to remove.
 #[derive(Debug, Clone)]
@@ -42,15 +41,10 @@ const OTHER_KINDS: [ResourceKind; 5] = [
 /// # Errors
 /// Fails if `run bundle` did not install it and `force` is off, or if something cannot be deleted before the
 /// deadline.
-pub async fn cleanup(
-    cluster: &Cluster,
-    options: &ExtensionCleanup,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<CleanupReport, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
+pub async fn cleanup(context: &WorkContext<'_>, options: &ExtensionCleanup) -> Result<CleanupReport, Error> {
+    let requests = context.requests();
     let found = remove_operator(&requests, options).await?;
-    Ok(CleanupReport::new(&options.package, found, requests))
+    Ok(CleanupReport::new(&options.package, found, &requests))
 }
 
 /// Removes an operator; returns whether there was anything to remove.
@@ -60,6 +54,10 @@ async fn remove_operator(requests: &Requests<'_>, options: &ExtensionCleanup) ->
         return Err(Error::refused("OLM v1 is not installed on this cluster: it knows no clusterextensions"));
     }
     let package = &options.package;
+    let missing = missing(requests, &cluster.namespace, &RIGHTS).await?;
+    if !missing.is_empty() {
+        return Err(Error::refused(format!("not allowed: {}; nothing was deleted", missing.join(", "))));
+    }
     let extensions = other_olm::of_package(requests, package).await?;
     let catalog = ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", &names::catalog_source(package));
     let catalog = requests.metadata(&catalog).await?.filter(|catalog| run_of(catalog).is_some());
@@ -78,10 +76,6 @@ async fn remove_operator(requests: &Requests<'_>, options: &ExtensionCleanup) ->
              with everything it created, including its definitions and their objects",
             foreign.join("\n  ")
         )));
-    }
-    let missing = missing(requests, &cluster.namespace, &RIGHTS).await?;
-    if !missing.is_empty() {
-        return Err(Error::refused(format!("not allowed: {}; nothing was deleted", missing.join(", "))));
     }
     let mut runs: Vec<(String, String)> = Vec::new();
     for extension in &extensions {

@@ -1,19 +1,22 @@
 //! `run bundle --olm v1`: turns a bundle into a catalog, from which OLM v1 installs it.
 
-use std::time::Instant;
+use bundle::rehearse::OlmGeneration;
 
 use super::objects::{Carried, Extension, InstallerAccount, adopt};
 use super::offer::{OlmFeatures, offer};
 use super::rehearsal::{Rehearsal, read, watch_namespace};
 use super::{preflight, wait};
+use crate::context::WorkContext;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
+use crate::run::RunPlan;
 use crate::run::catalog::{CatalogConsumer, CatalogOptions, NO_INDEX, RunCatalog, RunCatalogError, blocking};
 use crate::run::install_mode::InstallMode;
 use crate::run::names;
 use crate::run::pod::CatalogPodContent;
+use crate::run::report::{RunOperator, RunReport};
 use crate::views::DefinitionMetadata;
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind, Watcher};
 
 /// The request of `run bundle --olm v1`.
 #[derive(Clone)]
@@ -53,7 +56,7 @@ pub struct ExtensionPlan {
 
 impl ExtensionPlan {
     /// Returns the objects in creation order.
-    pub fn objects(&self) -> Vec<serde_json::Value> {
+    pub(crate) fn objects(&self) -> Vec<serde_json::Value> {
         self.extension.objects(&self.carried).into_iter().map(|(_, object)| object).collect()
     }
 }
@@ -67,17 +70,16 @@ impl RunExtension<'_> {
     /// not changed.
     pub async fn plan(
         &self,
-        cluster: Option<&Cluster>,
+        context: Option<&WorkContext<'_>>,
         dry_run: bool,
-        deadline: Instant,
         watcher: &dyn Watcher,
-    ) -> Result<ExtensionPlan, Error> {
+    ) -> Result<RunPlan, Error> {
         let registry = self.catalog.registry.as_ref().ok_or(RunCatalogError::NoRegistry)?;
         let consumer = CatalogConsumer::Image { push: !dry_run, ignore_dependencies: self.ignore_dependencies };
         let catalog = RunCatalog { consumer, options: &self.catalog, watcher };
         let pulled = blocking(|| catalog.pull(&self.bundle))?;
-        let offer = match cluster {
-            Some(cluster) => offer(cluster, deadline, watcher).await?,
+        let offer = match context {
+            Some(context) => offer(context).await?,
             // Assume the newest release.
             None => OlmFeatures { has_config: true, ..OlmFeatures::default() },
         };
@@ -117,10 +119,10 @@ impl RunExtension<'_> {
             kinds: rehearsed.kinds(),
             name,
         };
-        if let Some(cluster) = cluster.filter(|_| !dry_run) {
-            preflight::check(cluster, &extension, self.keep, deadline, watcher).await?;
+        if let Some(context) = context.filter(|_| !dry_run) {
+            preflight::check(context, &extension, self.keep).await?;
             if extension.adopt_crds && !extension.ignore_crd_safety {
-                rehearsed.check_definitions(cluster, deadline, watcher).await?;
+                rehearsed.check_definitions(context).await?;
             }
         }
         let index_image = &self.index_image;
@@ -136,7 +138,7 @@ impl RunExtension<'_> {
             index_image: index_image.clone(),
             items: vec![self.catalog.item(&self.bundle, NO_INDEX)],
         };
-        Ok(ExtensionPlan { extension, carried })
+        Ok(RunPlan::Extension(Box::new(ExtensionPlan { extension, carried })))
     }
 }
 
@@ -152,14 +154,12 @@ pub(super) fn pushed(content: CatalogPodContent) -> Result<String, RunCatalogErr
 ///
 /// # Errors
 /// Fails if an object cannot be created, or the installation does not finish before the deadline, with the cause.
-pub async fn install(
-    cluster: &Cluster,
+pub(crate) async fn install(
+    context: &WorkContext<'_>,
     plan: &ExtensionPlan,
     ledger: &Ledger,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<(), Error> {
-    let requests = &Requests::new(cluster, watcher, deadline);
+) -> Result<RunReport, Error> {
+    let (requests, watcher) = (&context.requests(), context.watcher);
     let ExtensionPlan { extension, carried } = plan;
     requests.check_time()?;
     let mut wanted = ObjectName::new(ResourceKind::CLUSTER_EXTENSION, "", &extension.name);
@@ -181,8 +181,15 @@ pub async fn install(
     wait::for_bundle(requests, &wanted, &extension.bundle).await?;
     watcher.done(&format!("OLM v1 has applied \"{}\"", extension.bundle));
     wait::for_deployments(requests, &wanted, &extension.namespace).await?;
-    watcher.done(&format!("OLM v1 has successfully installed \"{}\"", extension.bundle));
-    Ok(())
+    let operator = RunOperator {
+        package: &extension.package,
+        version: &extension.version,
+        csv: &extension.bundle,
+        namespace: &extension.namespace,
+        mode: Some(InstallMode::watching(extension.watch_namespace.as_slice(), &extension.namespace)),
+        catalog: &ObjectName::new(ResourceKind::CLUSTER_CATALOG, "", &extension.catalog_name()),
+    };
+    Ok(RunReport::installed(OlmGeneration::V1, operator, ledger, requests))
 }
 
 /// Adopts existing definitions into the installation, if requested.

@@ -15,7 +15,9 @@ mod upgrade;
 mod wait;
 
 pub use cleanup::{ExtensionCleanup, cleanup};
-pub use install::{ExtensionPlan, RunExtension, install};
+pub use install::RunExtension;
+pub(crate) use install::{ExtensionPlan, install};
 pub use offer::{Generations, generations};
 pub(crate) use other_olm::runs_in_v1;
-pub use upgrade::{RunExtensionUpgrade, Upgrade, upgrade};
+pub use upgrade::RunExtensionUpgrade;
+pub(crate) use upgrade::{ExtensionUpgradePlan, upgrade};

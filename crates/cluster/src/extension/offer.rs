@@ -1,10 +1,9 @@
 //! Detects the features of the cluster's OLM v1.
 
-use std::time::Instant;
-
+use crate::context::WorkContext;
 use crate::request::{ObjectName, Requests};
 use crate::views::{Definition, Deployment};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind};
 
 /// The deployment of operator-controller: upstream and on OpenShift.
 const CONTROLLERS: [(&str, &str); 2] = [
@@ -71,8 +70,8 @@ fn minor(image: &str) -> Option<u32> {
 ///
 /// # Errors
 /// Fails if the API server is unreachable.
-pub async fn generations(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<Generations, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
+pub async fn generations(context: &WorkContext<'_>) -> Result<Generations, Error> {
+    let requests = context.requests();
     let v0 = is_served(&requests, ResourceKind::SUBSCRIPTION).await?;
     let v1 = is_served(&requests, ResourceKind::CLUSTER_EXTENSION).await?
         && is_served(&requests, ResourceKind::CLUSTER_CATALOG).await?;
@@ -110,8 +109,8 @@ pub(super) async fn served_kinds(requests: &Requests<'_>, version: &str) -> Resu
 ///
 /// # Errors
 /// Fails if OLM v1 is not installed or the API server is unreachable.
-pub(super) async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<OlmFeatures, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
+pub(super) async fn offer(context: &WorkContext<'_>) -> Result<OlmFeatures, Error> {
+    let requests = context.requests();
     for kind in [ResourceKind::CLUSTER_EXTENSION, ResourceKind::CLUSTER_CATALOG] {
         if !is_served(&requests, kind).await? {
             return Err(Error::refused(format!(

@@ -1,13 +1,13 @@
 //! Checks before anything is created.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use super::objects::{Carried, Extension, InstallerAccount};
 use super::{offer, other_olm};
+use crate::context::WorkContext;
 use crate::request::{ObjectName, Requests};
 use crate::run::preflight::{NeededRight, missing};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind};
 
 /// The permissions that a run needs.
 const RIGHTS: [NeededRight; 6] = [
@@ -34,14 +34,8 @@ const NAMESPACE_UNDO: [NeededRight; 1] = [("delete", ResourceKind::NAMESPACE)];
 ///
 /// # Errors
 /// Fails with all missing permissions or the conflict. Nothing is changed.
-pub(super) async fn check(
-    cluster: &Cluster,
-    extension: &Extension,
-    keep: bool,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<(), Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
+pub(super) async fn check(context: &WorkContext<'_>, extension: &Extension, keep: bool) -> Result<(), Error> {
+    let requests = context.requests();
     let missing = missing(&requests, &extension.namespace, &rights(extension, keep)).await?;
     if !missing.is_empty() {
         return Err(Error::refused(format!("not allowed: {}; nothing was created", missing.join(", "))));

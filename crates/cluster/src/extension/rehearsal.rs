@@ -1,7 +1,6 @@
 //! Rehearses a bundle for the cluster's OLM v1 before anything is created.
 
 use std::path::Path;
-use std::time::Instant;
 
 use bundle::rehearse::v1::{CertificateProvider, Profile, Runtime};
 use bundle::rehearse::{InstallModeType, Installer, Level, OlmGeneration, RehearsalInput, Rehearse};
@@ -12,9 +11,10 @@ use serde_json::Value;
 use super::objects::InstallerAccount;
 use super::offer::OlmFeatures;
 use super::upgrade::definitions;
+use crate::context::WorkContext;
 use crate::run::install_mode::{InstallMode, InstallModeError, ModeType};
 use crate::views::{AnyObject, ClusterRole, Stored, decode};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind, Watcher};
 
 /// The result of a rehearsal.
 pub(super) struct Rehearsed {
@@ -126,13 +126,8 @@ impl Rehearsed {
     }
 
     /// Fails with OLM's message if OLM v1 would refuse the changes to existing CRDs.
-    pub(super) async fn check_definitions(
-        &self,
-        cluster: &Cluster,
-        deadline: Instant,
-        watcher: &dyn Watcher,
-    ) -> Result<(), Error> {
-        let there = definitions(cluster, &self.definitions(), deadline, watcher).await?;
+    pub(super) async fn check_definitions(&self, context: &WorkContext<'_>) -> Result<(), Error> {
+        let there = definitions(context, &self.definitions()).await?;
         let blocking = crd::refusals(&there, &self.objects);
         match blocking.is_empty() {
             true => Ok(()),

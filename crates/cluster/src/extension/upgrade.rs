@@ -1,7 +1,6 @@
 //! `run bundle-upgrade --olm v1`: upgrades an operator that a run installed.
 
-use std::time::Instant;
-
+use bundle::rehearse::OlmGeneration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -11,18 +10,22 @@ use super::offer::offer;
 use super::rehearsal::{Rehearsal, read};
 use super::{other_olm, wait};
 use crate::cluster_catalog::NAME_LABEL;
+use crate::context::WorkContext;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
+use crate::run::RunPlan;
 use crate::run::catalog::{CatalogConsumer, CatalogOptions, NO_INDEX, RunCatalog, RunCatalogError, blocking};
+use crate::run::install_mode::InstallMode;
 use crate::run::names::{self, RUN_LABEL};
 use crate::run::objects::{INDEX_IMAGE, INJECTED_BUNDLES, injected};
 use crate::run::pod::IndexItem;
 use crate::run::preflight::{NeededRight, missing};
+use crate::run::report::{RunOperator, RunReport};
 use crate::views::{
     ClusterCatalog, ClusterCatalogStatus, ClusterExtension, ClusterExtensionStatus, ClusterRole, View, annotation,
     described, label,
 };
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind};
 
 /// An operator that a run installed with OLM v1.
 #[derive(Debug, Clone)]
@@ -57,7 +60,7 @@ pub struct RunExtensionUpgrade<'a> {
 
 /// What `run bundle-upgrade --olm v1` changes.
 #[derive(Debug, Clone)]
-pub struct Upgrade {
+pub struct ExtensionUpgradePlan {
     /// The installed operator.
     found: InstalledExtension,
     /// The name of the new bundle.
@@ -78,19 +81,14 @@ impl RunExtensionUpgrade<'_> {
     ///
     /// # Errors
     /// Fails if an image cannot be used, or OLM v1 would refuse the upgrade. The cluster is not changed.
-    pub async fn plan(
-        &self,
-        cluster: &Cluster,
-        dry_run: bool,
-        deadline: Instant,
-        watcher: &dyn Watcher,
-    ) -> Result<Upgrade, Error> {
+    pub async fn plan(&self, context: &WorkContext<'_>, dry_run: bool) -> Result<RunPlan, Error> {
+        let watcher = context.watcher;
         let consumer = CatalogConsumer::Image { push: !dry_run, ignore_dependencies: self.ignore_dependencies };
         let catalog = RunCatalog { consumer, options: &self.catalog, watcher };
         let newest = blocking(|| catalog.pull(&self.bundle))?;
         let facts = newest.facts.clone();
-        let offer = offer(cluster, deadline, watcher).await?;
-        let found = find(cluster, &facts.package, deadline, watcher).await?;
+        let offer = offer(context).await?;
+        let found = find(context, &facts.package).await?;
         let rehearsal = Rehearsal {
             offer: &offer,
             name: &found.name,
@@ -100,7 +98,7 @@ impl RunExtensionUpgrade<'_> {
         };
         let rehearsed = rehearsal.of(blocking(|| read(&newest.directory, &self.catalog.limits))?, watcher)?;
         if !self.ignore_crd_safety {
-            rehearsed.check_definitions(cluster, deadline, watcher).await?;
+            rehearsed.check_definitions(context).await?;
         }
         let known = || image::Reference::parse(&found.registry).ok();
         let registry = self.catalog.registry.clone().or_else(known).ok_or(RunCatalogError::NoRegistry)?;
@@ -116,14 +114,15 @@ impl RunExtensionUpgrade<'_> {
         })?;
         let mut items = found.items.clone();
         items.push(options.item(&self.bundle, NO_INDEX));
-        Ok(Upgrade {
+        let plan = ExtensionUpgradePlan {
             bundle: facts.csv,
             version: rehearsed.version.clone(),
             account: if offer.needs_account { rehearsed.account() } else { InstallerAccount::None },
             carried: Carried { image, registry: registry.to_string(), index_image: index_image.clone(), items },
             ignore_crd_safety: self.ignore_crd_safety,
             found,
-        })
+        };
+        Ok(RunPlan::ExtensionUpgrade(Box::new(plan)))
     }
 }
 
@@ -137,9 +136,9 @@ const RIGHTS: [NeededRight; 7] = [
     ("list", ResourceKind::DEPLOYMENT),
 ];
 
-impl Upgrade {
+impl ExtensionUpgradePlan {
     /// Returns the updated objects, in order.
-    pub fn objects(&self) -> Vec<Value> {
+    pub(crate) fn objects(&self) -> Vec<Value> {
         let (mut catalog, mut extension) = (self.found.catalog.clone(), self.found.extension.clone());
         objects::carry(&mut catalog, &self.carried);
         self.ask(&mut extension);
@@ -163,14 +162,9 @@ impl Upgrade {
 ///
 /// # Errors
 /// Fails if there is none, or `run bundle` did not create it or its catalog.
-async fn find(
-    cluster: &Cluster,
-    package: &str,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<InstalledExtension, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
-    let missing = missing(&requests, &cluster.namespace, &RIGHTS).await?;
+async fn find(context: &WorkContext<'_>, package: &str) -> Result<InstalledExtension, Error> {
+    let (requests, watcher) = (context.requests(), context.watcher);
+    let missing = missing(&requests, &context.cluster.namespace, &RIGHTS).await?;
     if !missing.is_empty() {
         return Err(Error::refused(format!("not allowed: {}; nothing was changed", missing.join(", "))));
     }
@@ -218,13 +212,8 @@ async fn find(
 ///
 /// # Errors
 /// Fails if the user may not read them, or the API server is unreachable.
-pub(super) async fn definitions(
-    cluster: &Cluster,
-    names: &[String],
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<Vec<Value>, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
+pub(super) async fn definitions(context: &WorkContext<'_>, names: &[String]) -> Result<Vec<Value>, Error> {
+    let requests = context.requests();
     let mut found = Vec::new();
     for name in names {
         found.extend(requests.get(&ObjectName::new(ResourceKind::CRD, "", name)).await?.map(|crd| json!(crd)));
@@ -238,14 +227,12 @@ pub(super) async fn definitions(
 ///
 /// # Errors
 /// Fails if an object cannot be changed, or the upgrade does not finish before the deadline, with the cause.
-pub async fn upgrade(
-    cluster: &Cluster,
-    plan: &Upgrade,
+pub(crate) async fn upgrade(
+    context: &WorkContext<'_>,
+    plan: &ExtensionUpgradePlan,
     ledger: &Ledger,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<(), Error> {
-    let requests = &Requests::new(cluster, watcher, deadline);
+) -> Result<RunReport, Error> {
+    let (requests, watcher) = (&context.requests(), context.watcher);
     requests.check_time()?;
     let extension = plan.found.extension.object_name();
     let catalog = plan.found.catalog.object_name();
@@ -263,12 +250,25 @@ pub async fn upgrade(
     watcher.done(&format!("OLM v1 has applied \"{}\"", plan.bundle));
     let running = wait::for_deployments(requests, &extension, &plan.found.namespace).await;
     running.map_err(|error| Error::refused(format!("{error}\nthe upgrade was applied, and is not rolled back")))?;
-    watcher.done(&format!("Successfully upgraded to \"{}\"", plan.bundle));
-    Ok(())
+    let found = &plan.found;
+    let operator = RunOperator {
+        package: &found.extension.spec.source.catalog.package_name,
+        version: &plan.version,
+        csv: &plan.bundle,
+        namespace: &found.namespace,
+        mode: Some(InstallMode::watching(found.watch_namespace.as_slice(), &found.namespace)),
+        catalog: &catalog,
+    };
+    let previous = found.extension.status.install.as_ref().map_or("", |install| install.bundle.name.as_str());
+    Ok(RunReport::installed(OlmGeneration::V1, operator, ledger, requests).upgrade_from(previous))
 }
 
 /// Adds the permissions of the new version to the installer account.
-async fn extend_permissions(requests: &Requests<'_>, ledger: &Ledger, plan: &Upgrade) -> Result<(), Error> {
+async fn extend_permissions(
+    requests: &Requests<'_>,
+    ledger: &Ledger,
+    plan: &ExtensionUpgradePlan,
+) -> Result<(), Error> {
     let InstallerAccount::Derived(rules) = &plan.account else { return Ok(()) };
     let account = plan.found.extension.spec.service_account.as_ref().map_or("", |account| account.name.as_str());
     let role = ObjectName::new(ResourceKind::CLUSTER_ROLE, "", account);

@@ -1,7 +1,6 @@
 //! `run bundle`: turns a bundle into a catalog, from which OLM installs it.
 
-use std::time::Instant;
-
+use bundle::rehearse::OlmGeneration;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
@@ -10,29 +9,32 @@ use super::catalog::{CatalogConsumer, CatalogOptions, IndexKind, PulledBundle, R
 use super::facts::CsvFacts;
 use super::install_mode::{InstallMode, Targets};
 use super::objects::{self, PodConnection};
+use super::plan::RunPlan;
 use super::planned::{self, Planned};
 use super::pod::{CatalogPodContent, IndexItem, PodSettings, config_map_name};
 use super::preflight::{self, NeededRight};
+use super::report::{RunOperator, RunReport};
 use super::wait::{self, WaitContext};
 use super::{names, operator_group, pod};
+use crate::context::WorkContext;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
 use crate::views::{CatalogSource, InstallPlan, Subscription, View};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind, Watcher};
 
 /// The content of the registry pod of a run.
 #[derive(Debug, Clone)]
-pub struct Serving {
+pub(crate) struct Serving {
     /// The image of the new bundle.
-    pub bundle_image: String,
+    pub(crate) bundle_image: String,
     /// All bundles added to the index, the new one last.
-    pub items: Vec<IndexItem>,
+    pub(crate) items: Vec<IndexItem>,
     /// The base index image.
-    pub index_image: String,
+    pub(crate) index_image: String,
     /// Whether that was a database, migrated to a file-based catalog.
-    pub migrated: bool,
-    pub content: CatalogPodContent,
-    pub settings: PodSettings,
+    pub(crate) migrated: bool,
+    pub(crate) content: CatalogPodContent,
+    pub(crate) settings: PodSettings,
 }
 
 /// The request of `run bundle`.
@@ -60,12 +62,7 @@ impl RunBundle<'_> {
     ///
     /// # Errors
     /// Fails if an image cannot be used, or the cluster has a conflict. Nothing is changed.
-    pub async fn plan(
-        &self,
-        cluster: Option<&Cluster>,
-        deadline: Instant,
-        watcher: &dyn Watcher,
-    ) -> Result<BundlePlan, Error> {
+    pub async fn plan(&self, context: Option<&WorkContext<'_>>, watcher: &dyn Watcher) -> Result<RunPlan, Error> {
         let catalog = RunCatalog { consumer: CatalogConsumer::Pod, options: &self.catalog, watcher };
         let bundle = blocking(|| catalog.pull(&self.bundle))?;
         let facts = bundle.facts.clone();
@@ -73,11 +70,12 @@ impl RunBundle<'_> {
         if let Some(warning) = targets.warning {
             watcher.warn(warning);
         }
-        if let Some(cluster) = cluster {
-            check(cluster, &facts, &targets, self.keep, deadline, watcher).await?;
+        if let Some(context) = context {
+            check(context, &facts, &targets, self.keep).await?;
         }
         let (channel, serving) = blocking(|| self.serving(&catalog, bundle))?;
-        Ok(BundlePlan { facts, channel, targets, serving })
+        let namespace = self.namespace.clone();
+        Ok(RunPlan::Bundle(Box::new(BundlePlan { facts, namespace, channel, targets, serving })))
     }
 
     /// Adds the bundle to the index, and returns its channel and what the pod serves.
@@ -122,19 +120,21 @@ impl RunBundle<'_> {
 #[derive(Debug, Clone)]
 pub struct BundlePlan {
     /// The facts of the bundle.
-    pub facts: CsvFacts,
-    /// Its channel.
-    pub channel: String,
+    facts: CsvFacts,
+    /// The namespace of the installation.
+    namespace: String,
+    /// The channel of the bundle.
+    channel: String,
     /// The namespaces to watch.
-    pub targets: Targets,
+    targets: Targets,
     /// The content to serve.
-    pub serving: Serving,
+    serving: Serving,
 }
 
 impl BundlePlan {
     /// Returns the objects in creation order.
-    pub fn objects(&self, namespace: &str) -> Vec<Value> {
-        let (package, serving) = (&self.facts.package, &self.serving);
+    pub(super) fn objects(&self) -> Vec<Value> {
+        let (namespace, package, serving) = (self.namespace.as_str(), &self.facts.package, &self.serving);
         let source = names::catalog_source(package);
         let settings = &serving.settings;
         let catalog = objects::catalog_source(namespace, package, &settings.pull_secret, settings.security);
@@ -184,16 +184,9 @@ const ROLLBACK_RIGHTS: [NeededRight; 6] = [
 ///
 /// # Errors
 /// Fails with all missing permissions or the conflict. Nothing is changed.
-async fn check(
-    cluster: &Cluster,
-    facts: &CsvFacts,
-    targets: &Targets,
-    keep: bool,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<(), Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
-    let namespace = cluster.namespace.as_str();
+async fn check(context: &WorkContext<'_>, facts: &CsvFacts, targets: &Targets, keep: bool) -> Result<(), Error> {
+    let requests = context.requests();
+    let namespace = context.cluster.namespace.as_str();
     let undo: &[NeededRight] = if keep { &[] } else { &ROLLBACK_RIGHTS };
     preflight::check(&requests, namespace, &[&RIGHTS, undo].concat()).await?;
     if let Some(other) = crate::extension::runs_in_v1(&requests, &facts.package).await? {
@@ -213,7 +206,7 @@ async fn check(
             preflight::missing(&requests, namespace, &[("get", ResourceKind::CRD), ("delete", ResourceKind::CRD)])
                 .await?;
         if !missing.is_empty() {
-            watcher.warn(&format!(
+            context.watcher.warn(&format!(
                 "not allowed: {}; CRDs that OLM creates for the bundle remain if the run fails",
                 missing.join(", ")
             ));
@@ -226,16 +219,10 @@ async fn check(
 ///
 /// # Errors
 /// Fails if an object cannot be created, or the installation does not finish before the deadline, with the cause.
-pub async fn run(
-    cluster: &Cluster,
-    plan: &BundlePlan,
-    ledger: &Ledger,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<(), Error> {
-    let requests = &Requests::new(cluster, watcher, deadline);
+pub(super) async fn run(context: &WorkContext<'_>, plan: &BundlePlan, ledger: &Ledger) -> Result<RunReport, Error> {
+    let (requests, watcher) = (&context.requests(), context.watcher);
     requests.check_time()?;
-    let namespace = cluster.namespace.as_str();
+    let namespace = context.cluster.namespace.as_str();
     let (facts, serving) = (&plan.facts, &plan.serving);
     let settings = &serving.settings;
 
@@ -268,16 +255,24 @@ pub async fn run(
     ledger.create(requests, ResourceKind::SUBSCRIPTION, subscription, None).await.map_err(creating("subscription"))?;
     watcher.done(&format!("Created Subscription: {}", subscription_name.name));
 
-    let context = WaitContext {
+    let waits = WaitContext {
         subscription: &subscription_name,
         catalog_source: &source_name,
         pod: &pod,
         bundle_image: &serving.bundle_image,
     };
-    let planned = install(requests, &context, None, &facts.csv, Approval::RolledBack(ledger)).await?;
-    note(requests, &source_name, &planned).await;
-    watcher.done(&format!("OLM has successfully installed \"{}\"", facts.csv));
-    Ok(())
+    let planned = install(requests, &waits, None, &facts.csv, Approval::RolledBack(ledger)).await?;
+    let created_by_olm = note(requests, Some(&source_name), &planned).await;
+    let operator = RunOperator {
+        package: &facts.package,
+        version: &facts.version,
+        csv: &facts.csv,
+        namespace,
+        mode: operator_group::mode(&groups, &plan.targets, namespace),
+        catalog: &source_name,
+    };
+    let report = RunReport::installed(OlmGeneration::V0, operator, ledger, requests);
+    Ok(RunReport { created_by_olm, ..report })
 }
 
 /// The effect of a failure after the approval of an InstallPlan.
@@ -325,17 +320,28 @@ pub(crate) async fn install(
     Ok(planned)
 }
 
-/// Records the objects of a plan, so that `cleanup` can identify them.
-pub(crate) async fn note(requests: &Requests<'_>, source: &ObjectName, planned: &Planned) {
-    let recorded = async {
+/// Returns the objects of a plan, and records them in the catalog of the run, so that `cleanup` can identify them. `None`
+/// if they cannot be read.
+pub(crate) async fn note(
+    requests: &Requests<'_>,
+    source: Option<&ObjectName>,
+    planned: &Planned,
+) -> Option<Vec<String>> {
+    let noted = async {
         let created = planned.created(requests).await?;
-        let record = |source: &mut CatalogSource| Ok(planned::record(&mut source.metadata, &created)?);
-        requests.try_update(source, record).await
+        if let Some(source) = source {
+            let record = |source: &mut CatalogSource| Ok(planned::record(&mut source.metadata, &created)?);
+            requests.try_update(source, record).await?;
+        }
+        Ok::<_, Error>(created)
     };
-    if let Err(error) = recorded.await {
-        requests
-            .watcher
-            .warn(&format!("recording the objects of OLM failed, so 'cleanup' will not remove them: {error}"));
+    match noted.await {
+        Ok(created) => Some(created.iter().map(|(object, _)| object.to_string()).collect()),
+        Err(error) => {
+            let effect = if source.is_some() { ", so 'cleanup' will not remove them" } else { "" };
+            requests.watcher.warn(&format!("recording the objects of OLM failed{effect}: {error}"));
+            None
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! `cleanup`: removes an operator and its temporary catalog.
 
-use std::time::Instant;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
@@ -15,10 +13,11 @@ use super::planned::{self, InUse, is_by_plan, is_only_for, own_steps, recorded};
 use super::preflight::{self, NeededRight};
 use super::recreated::Recreated;
 use super::wait;
+use crate::context::WorkContext;
 use crate::ledger::RolledBack;
 use crate::request::{ObjectName, Requests};
 use crate::views::{CatalogSource, ClusterServiceVersion, InstallPlan, Stored, Subscription, View, is_owned, label};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind};
 
 /// What to remove.
 #[derive(Debug, Clone)]
@@ -43,8 +42,8 @@ pub struct CleanupReport {
 }
 
 impl CleanupReport {
-    pub(crate) fn new(package: &str, found: bool, requests: Requests<'_>) -> CleanupReport {
-        CleanupReport { package: package.to_owned(), found, deleted: requests.into_deleted() }
+    pub(crate) fn new(package: &str, found: bool, requests: &Requests<'_>) -> CleanupReport {
+        CleanupReport { package: package.to_owned(), found, deleted: requests.deleted() }
     }
 }
 
@@ -75,15 +74,10 @@ const RIGHTS: [NeededRight; 5] = [
 /// # Errors
 /// Fails if `run bundle` did not install it and `force` is off, or if something cannot be deleted before the
 /// deadline.
-pub async fn cleanup(
-    cluster: &Cluster,
-    options: &RunCleanup,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<CleanupReport, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
+pub async fn cleanup(context: &WorkContext<'_>, options: &RunCleanup) -> Result<CleanupReport, Error> {
+    let requests = context.requests();
     let found = remove_operator(&requests, options).await?;
-    Ok(CleanupReport::new(&options.package, found, requests))
+    Ok(CleanupReport::new(&options.package, found, &requests))
 }
 
 /// Removes an operator; returns whether there was anything to remove.

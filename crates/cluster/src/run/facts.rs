@@ -6,16 +6,18 @@ use crate::views::{CsvSpec, Named};
 
 /// The facts from the CSV of a bundle.
 #[derive(Debug, Clone, Default)]
-pub struct CsvFacts {
-    pub package: String,
+pub(crate) struct CsvFacts {
+    pub(crate) package: String,
     /// The name of the CSV.
-    pub csv: String,
+    pub(crate) csv: String,
+    /// Its version.
+    pub(crate) version: String,
     /// The channels in the annotations.
-    pub channels: Vec<String>,
+    pub(crate) channels: Vec<String>,
     /// The install modes, and whether each is supported.
-    pub install_modes: Vec<(String, bool)>,
+    pub(crate) install_modes: Vec<(String, bool)>,
     /// The names of its owned CRDs.
-    pub owned_crds: Vec<String>,
+    pub(crate) owned_crds: Vec<String>,
 }
 
 impl CsvFacts {
@@ -23,7 +25,7 @@ impl CsvFacts {
     ///
     /// # Errors
     /// Fails if the text is not JSON, or a field has the wrong type.
-    pub fn read(package: &str, channels: &[String], csv: &str) -> Result<CsvFacts, serde_json::Error> {
+    pub(crate) fn read(package: &str, channels: &[String], csv: &str) -> Result<CsvFacts, serde_json::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct BundleCsv {
@@ -34,6 +36,7 @@ impl CsvFacts {
         Ok(CsvFacts {
             package: package.to_owned(),
             csv: csv.metadata.name,
+            version: csv.spec.version.clone(),
             channels: channels.to_vec(),
             owned_crds: owned_crds(&csv.spec),
             install_modes: csv.spec.install_modes.into_iter().map(|mode| (mode.kind, mode.supported)).collect(),

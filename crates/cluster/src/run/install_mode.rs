@@ -125,6 +125,17 @@ impl InstallMode {
         Ok(InstallMode { mode, namespaces })
     }
 
+    /// Returns the install mode of an operator in the namespace `own` that watches these namespaces; none means all.
+    pub(crate) fn watching(namespaces: &[String], own: &str) -> InstallMode {
+        let (mode, namespaces) = match namespaces {
+            [] => (ModeType::AllNamespaces, Vec::new()),
+            [one] if one == own => (ModeType::OwnNamespace, Vec::new()),
+            [one] => (ModeType::SingleNamespace, vec![one.clone()]),
+            several => (ModeType::MultiNamespace, several.to_vec()),
+        };
+        InstallMode { mode, namespaces }
+    }
+
     /// Checks that the namespaces match the type, for an operator in `own`.
     fn check(&self, own: &str) -> Result<(), InstallModeError> {
         let to_error = |expected| Err(InstallModeError::Count { mode: self.mode, expected });

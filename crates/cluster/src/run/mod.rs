@@ -2,7 +2,8 @@
 //!
 //! In reading order: [`names`], [`install_mode`], [`partition`], [`pod`], [`objects`] and [`operator_group`] build
 //! objects as values; [`facts`] reads a bundle; `preflight` checks before anything is created; `bundle`, `upgrade`
-//! and `cleanup` are the commands; `wait` waits between their steps; `planned` tracks the objects that OLM creates,
+//! and `cleanup` are the commands; `plan` is what the first two do, for both generations of OLM, and `report` what they
+//! return; `wait` waits between their steps; `planned` tracks the objects that OLM creates,
 //! `recreated` those that it creates again, and `in_use` finds their other users.
 
 mod bundle;
@@ -17,15 +18,18 @@ pub mod names;
 pub mod objects;
 pub mod operator_group;
 pub mod partition;
+mod plan;
 pub(crate) mod planned;
 pub mod pod;
 pub(crate) mod preflight;
 mod recreated;
+pub(crate) mod report;
 mod upgrade;
 pub(crate) mod wait;
 
-pub use bundle::{BundlePlan, RunBundle, Serving, run};
+pub use bundle::RunBundle;
 pub use catalog::{CatalogOptions, DatabaseHandling, NO_INDEX, RunCatalogError};
 pub use cleanup::{CleanupReport, RunCleanup, cleanup};
-pub use facts::CsvFacts;
-pub use upgrade::{Installed, RunUpgrade, UpgradePlan, upgrade};
+pub use plan::RunPlan;
+pub use report::RunReport;
+pub use upgrade::RunUpgrade;

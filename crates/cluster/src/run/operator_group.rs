@@ -78,6 +78,12 @@ pub(crate) fn decide(
     }
 }
 
+/// Returns the install mode in a namespace with these groups, or with the new one; `None` if OLM has not reported it.
+pub(crate) fn mode(groups: &[OperatorGroup], targets: &Targets, namespace: &str) -> Option<InstallMode> {
+    let watched = groups.first().map_or_else(|| targets.namespaces.clone(), watched);
+    watched.map(|watched| InstallMode::watching(&watched, namespace))
+}
+
 /// Returns the target namespaces of a group; empty means all. `None` if OLM has not reported those that its selector
 /// matches.
 fn watched(group: &OperatorGroup) -> Option<Vec<String>> {
@@ -150,5 +156,16 @@ mod tests {
         assert_eq!(decide(&[selecting(json!({"namespaces": ["ns"]}))], &own, "ns").unwrap(), None);
         let global: OperatorGroup = decode(json!({"metadata": {"name": "og"}, "spec": {"selector": {}}})).unwrap();
         assert_eq!(decide(&[global], &all, "ns").unwrap(), None);
+    }
+    #[test]
+    fn the_install_mode_is_that_of_the_group_in_use() {
+        let mode = |groups: &[OperatorGroup], requested: Option<&str>, supported: &[&str]| {
+            mode(groups, &targets(requested, supported), "ns").map(|mode| mode.to_string())
+        };
+        assert_eq!(mode(&[], None, &["OwnNamespace"]).as_deref(), Some("OwnNamespace"));
+        assert_eq!(mode(&[], Some("MultiNamespace=a,b"), &["MultiNamespace"]).as_deref(), Some("MultiNamespace=a,b"));
+        let all = ["AllNamespaces"];
+        assert_eq!(mode(&[group("og", &[])], None, &all).as_deref(), Some("AllNamespaces"));
+        assert_eq!(mode(&[group("og", &["a"])], None, &all).as_deref(), Some("SingleNamespace=a"));
     }
 }

@@ -1,7 +1,6 @@
 //! `run bundle-upgrade`: gives an installed operator a catalog with a newer bundle, and OLM upgrades it.
 
-use std::time::Instant;
-
+use bundle::rehearse::OlmGeneration;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
@@ -10,18 +9,21 @@ use super::catalog::{CatalogConsumer, CatalogOptions, IndexKind, PulledBundle, R
 use super::cleanup::is_ours;
 use super::facts::CsvFacts;
 use super::objects::{self, DATABASE, INDEX_IMAGE, PodConnection, REGISTRY_POD};
+use super::plan::RunPlan;
 use super::pod::{CatalogPodContent, IndexItem, PodSettings, config_map_name};
 use super::preflight::{self, NeededRight};
+use super::report::{RunOperator, RunReport};
 use super::wait::WaitContext;
 use super::{carry, names, pod};
+use crate::context::WorkContext;
 use crate::ledger::Ledger;
 use crate::request::{ObjectName, Requests};
 use crate::views::{CatalogSource, CatalogStatus, Subscription, SubscriptionSpec, View, annotation, described};
-use crate::{Cluster, Error, ResourceKind, Watcher};
+use crate::{Error, ResourceKind};
 
 /// An installed operator and its catalog.
 #[derive(Debug, Clone)]
-pub struct Installed {
+pub(super) struct Installed {
     subscription: ObjectName,
     source: CatalogSource,
     /// Its channel.
@@ -51,18 +53,13 @@ impl RunUpgrade<'_> {
     ///
     /// # Errors
     /// Fails if an image cannot be used, or the operator cannot be upgraded. Nothing is changed.
-    pub async fn plan(
-        &self,
-        cluster: &Cluster,
-        deadline: Instant,
-        watcher: &dyn Watcher,
-    ) -> Result<UpgradePlan, Error> {
-        let catalog = RunCatalog { consumer: CatalogConsumer::Pod, options: &self.catalog, watcher };
+    pub async fn plan(&self, context: &WorkContext<'_>) -> Result<RunPlan, Error> {
+        let catalog = RunCatalog { consumer: CatalogConsumer::Pod, options: &self.catalog, watcher: context.watcher };
         let newest = blocking(|| catalog.pull(&self.bundle))?;
         let facts = newest.facts.clone();
-        let installed = find(cluster, &facts.package, self.shared_catalog, deadline, watcher).await?;
+        let installed = find(context, &facts.package, self.shared_catalog).await?;
         let serving = blocking(|| self.serving(&catalog, newest, &installed))?;
-        Ok(UpgradePlan { facts, installed, serving })
+        Ok(RunPlan::Upgrade(Box::new(UpgradePlan { facts, installed, serving })))
     }
 
     /// Adds the bundle to the catalog of the operator, and returns what the pod serves.
@@ -100,16 +97,16 @@ impl RunUpgrade<'_> {
 #[derive(Debug, Clone)]
 pub struct UpgradePlan {
     /// The facts of the new bundle.
-    pub facts: CsvFacts,
+    facts: CsvFacts,
     /// The installed operator.
-    pub installed: Installed,
+    installed: Installed,
     /// The content to serve.
-    pub serving: Serving,
+    serving: Serving,
 }
 
 impl UpgradePlan {
     /// Returns the objects to create and the updated catalog, in order.
-    pub fn objects(&self) -> Vec<Value> {
+    pub(super) fn objects(&self) -> Vec<Value> {
         let serving = &self.serving;
         let source = self.installed.source.object_name();
         let mut all = Vec::new();
@@ -166,15 +163,9 @@ const CATALOG_RIGHTS: [NeededRight; 8] = [
 ///
 /// # Errors
 /// Fails if there is none, its catalog is unknown, or others use that catalog, too, unless `shared` allows it.
-async fn find(
-    cluster: &Cluster,
-    package: &str,
-    shared: bool,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<Installed, Error> {
-    let requests = Requests::new(cluster, watcher, deadline);
-    let namespace = cluster.namespace.as_str();
+async fn find(context: &WorkContext<'_>, package: &str, shared: bool) -> Result<Installed, Error> {
+    let (requests, watcher) = (context.requests(), context.watcher);
+    let namespace = context.cluster.namespace.as_str();
     preflight::check(&requests, namespace, &RIGHTS).await?;
     let subscriptions: Vec<Subscription> = requests.list(namespace, &ListParams::default()).await?;
     if subscriptions.is_empty() {
@@ -229,14 +220,12 @@ async fn find(
 ///
 /// # Errors
 /// Fails if an object cannot be created, or the upgrade does not finish before the deadline, with the cause.
-pub async fn upgrade(
-    cluster: &Cluster,
+pub(super) async fn upgrade(
+    context: &WorkContext<'_>,
     plan: &UpgradePlan,
     ledger: &Ledger,
-    deadline: Instant,
-    watcher: &dyn Watcher,
-) -> Result<(), Error> {
-    let requests = &Requests::new(cluster, watcher, deadline);
+) -> Result<RunReport, Error> {
+    let requests = &context.requests();
     requests.check_time()?;
     let (installed, serving) = (&plan.installed, &plan.serving);
     let (source, subscription) = (installed.source.object_name(), &installed.subscription);
@@ -254,23 +243,26 @@ pub async fn upgrade(
         pull_secret: &serving.settings.pull_secret,
     };
     ledger.change(requests, &source, |source| objects::connect(source, &served)).await?;
-    watcher.done(&format!("Updated catalog source {} with address and annotations", source.name));
+    context.watcher.done(&format!("Updated catalog source {} with address and annotations", source.name));
 
-    let context = WaitContext { subscription, catalog_source: &source, pod: &pod, bundle_image: &serving.bundle_image };
-    let csv = &plan.facts.csv;
-    let outcome = install(requests, &context, previous_plan, csv, Approval::Settled(ledger)).await;
-    if !ledger.left().is_empty() {
-        return outcome.map(|_| ());
+    let waits = WaitContext { subscription, catalog_source: &source, pod: &pod, bundle_image: &serving.bundle_image };
+    let CsvFacts { package, csv, version, .. } = &plan.facts;
+    let outcome = install(requests, &waits, previous_plan, csv, Approval::Settled(ledger)).await;
+    let is_approved = ledger.left().is_empty();
+    if is_approved {
+        // The old pod serves an obsolete catalog; until the approval it was needed for a rollback.
+        remove_old_pod(requests, installed, &source, &pod).await;
     }
-    // The old pod serves an obsolete catalog; until the approval it was needed for a rollback.
-    remove_old_pod(requests, installed, &source, &pod).await;
-    let planned =
-        outcome.map_err(|error| Error::refused(format!("{error}\nthe upgrade was approved and is not rolled back")))?;
-    if is_ours(&installed.source, &plan.facts.package) {
-        note(requests, &source, &planned).await;
-    }
-    watcher.done(&format!("Successfully upgraded to \"{csv}\""));
-    Ok(())
+    let planned = outcome.map_err(|error| match is_approved {
+        true => Error::refused(format!("{error}\nthe upgrade was approved and is not rolled back")),
+        false => error,
+    })?;
+    let recorded_in = Some(&source).filter(|_| is_ours(&installed.source, package));
+    let created_by_olm = note(requests, recorded_in, &planned).await;
+    let namespace = &subscription.namespace;
+    let operator = RunOperator { package, version, csv, namespace, mode: None, catalog: &source };
+    let report = RunReport::installed(OlmGeneration::V0, operator, ledger, requests);
+    Ok(RunReport { created_by_olm, ..report.upgrade_from(&there.status.installed_csv) })
 }
 
 /// Returns the other Subscriptions to a catalog in all namespaces.

@@ -84,7 +84,8 @@ fn serve(stream: TcpStream, respond: Respond, requests: &Requests) {
 }
 
 fn plan() -> AnyCatalogPlan {
-    AnyCatalogPlan::Source(CatalogPlan { name: "a".into(), image: "r.test/a:v1".into(), ..CatalogPlan::default() })
+    let plan = CatalogPlan { name: "a".into(), image: "r.test/a:v1".into(), ..CatalogPlan::default() };
+    AnyCatalogPlan::Source(Box::new(plan))
 }
 
 #[tokio::test]

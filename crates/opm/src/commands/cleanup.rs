@@ -1,7 +1,7 @@
 //! `opm cleanup`: removes an operator that `opm run bundle` installed.
 
-use cluster::extension;
 use cluster::run::{RunCleanup, cleanup};
+use cluster::{WorkContext, extension};
 
 use super::run::WorkFlags;
 use super::run::olm::{OlmChoice, olm};
@@ -70,11 +70,12 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> CommandResult {
     let session = RunSession::start()?;
     let cluster = session.connect(&args.cluster.cluster)?;
     let live = ClusterProgress::new(printer, args.cluster.verbose);
-    let is_v1 = args.olm.is_v1(&session, Some(&cluster), deadline, &live)?;
+    let context = WorkContext { cluster: &cluster, deadline, watcher: &live };
+    let is_v1 = args.olm.is_v1(&session, Some(&context))?;
     let found = if is_v1 {
         refuse_for_v1(args)?;
         let options = extension::ExtensionCleanup { package: args.package.clone(), force: args.force };
-        session.ask(extension::cleanup(&cluster, &options, deadline, &live))
+        session.ask(extension::cleanup(&context, &options))
     } else {
         let options = RunCleanup {
             package: args.package.clone(),
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> CommandResult {
             operator_groups: args.delete_all || args.delete_operator_groups,
             force: args.force,
         };
-        session.ask(cleanup(&cluster, &options, deadline, &live))
+        session.ask(cleanup(&context, &options))
     };
     let report = found.map_err(|failure| failure.context("Cleanup operator"))?;
     drop(live);

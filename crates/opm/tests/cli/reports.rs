@@ -17,6 +17,7 @@ const ELSEWHERE: &[&str] = &[
     "mirror-push",
     "mirror-verify",
     "registry-doctor",
+    "run",
     "verify",
 ];
 

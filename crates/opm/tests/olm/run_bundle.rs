@@ -24,14 +24,22 @@ async fn an_operator_is_installed_upgraded_and_removed() {
     let Some(stage) = Stage::shared().await else { return };
     let before = stage.everything().await;
     let (first, second) = (stage.operator("foo", "1.0.0"), stage.operator("foo", "1.1.0"));
-    let output = stage.opm(&["run", "bundle", &stage.bundle(&first)]).await;
+    let output = stage.opm(&["run", "bundle", &stage.bundle(&first), "-o", "json"]).await;
     assert!(output.starts_with("exit 0"), "{output}");
+    let report = Stage::report(&output);
+    assert_eq!((&report["csv"], &report["installMode"]), (&"foo.v1.0.0".into(), &"OwnNamespace".into()));
+    let name = first.crd()["metadata"]["name"].as_str().expect("a name").replace(stage.namespace(), "[NAMESPACE]");
+    let definition = format!("CustomResourceDefinition {name}");
+    assert_eq!(report["createdByOlm"], json!(["ClusterServiceVersion [NAMESPACE]/foo.v1.0.0", definition]));
     assert!(succeeded(&stage, "foo.v1.0.0").await, "{output}");
 
     let output = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second), "--dry-run"]).await;
     assert!(output.contains("address: POD_IP:50051"), "{output}");
-    let output = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second)]).await;
+    let output = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second), "-o", "json"]).await;
     assert!(output.starts_with("exit 0"), "{output}");
+    let report = Stage::report(&output);
+    assert_eq!((&report["previous"], &report["upgraded"]), (&"foo.v1.0.0".into(), &true.into()));
+    assert_eq!(report["createdByOlm"], json!(["ClusterServiceVersion [NAMESPACE]/foo.v1.1.0"]));
     let csv = stage.get(ResourceKind::CSV, "foo.v1.1.0").await.expect("a CSV");
     assert_eq!((&csv["status"]["phase"], &csv["spec"]["replaces"]), (&"Succeeded".into(), &"foo.v1.0.0".into()));
 

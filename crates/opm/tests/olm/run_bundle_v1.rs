@@ -6,7 +6,7 @@ use cluster::ResourceKind;
 use serde_json::{Value, json};
 
 use crate::operator::Operator;
-use crate::stage::{Running, until};
+use crate::stage::{Running, Stage, until};
 use crate::stage_v1::{CATALOG, EXTENSION, StageV1, condition};
 
 impl StageV1 {
@@ -55,8 +55,18 @@ async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
     assert!(shown.contains("kind: ClusterExtension") && shown.contains("kind: ClusterRoleBinding"), "{shown}");
     stage.wait_until_only(&before).await;
 
-    let shown = stage.run(&first, &[]).await;
+    let shown = stage.run(&first, &["-o", "json"]).await;
     assert!(shown.starts_with("exit 0"), "{shown}\n{}", stage.v1.log("operator-controller"));
+    let report = Stage::report(&shown);
+    let names = |parts: [&str; 3]| parts.map(|name| name.replace(stage.stage.namespace(), "[NAMESPACE]"));
+    let [package, csv, catalog] = names([&first.package, &first.csv_name(), &format!("{}-catalog", first.package)]);
+    assert_eq!(
+        (&report["olm"], &report["csv"], &report["version"]),
+        (&"v1".into(), &csv.as_str().into(), &"1.0.0".into())
+    );
+    assert_eq!(report["catalog"], format!("ClusterCatalog {catalog}"));
+    let created = report["created"].as_array().expect("a list");
+    assert!(created.contains(&format!("ClusterExtension {package}").into()), "{report:#}");
     let status = stage.status(&first).await;
     assert_eq!(status["install"]["bundle"], json!({"name": first.csv_name(), "version": "1.0.0"}));
     assert_eq!(condition(&status, "Installed")["status"], "True");
@@ -75,8 +85,10 @@ async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
     let shown = stage.upgrade(&second, &["--dry-run"]).await;
     assert!(shown.contains("version: 1.1.0"), "{shown}");
     assert_eq!(stage.status(&first).await["install"]["bundle"]["version"], "1.0.0");
-    let shown = stage.upgrade(&second, &[]).await;
+    let shown = stage.upgrade(&second, &["-o", "json"]).await;
     assert!(shown.starts_with("exit 0"), "{shown}\n{}", stage.v1.log("operator-controller"));
+    let report = Stage::report(&shown);
+    assert_eq!((&report["upgraded"], &report["previous"]), (&true.into(), &csv.as_str().into()));
     assert_eq!(stage.status(&second).await["install"]["bundle"]["version"], "1.1.0");
 
     // The CRD is removed with the extension, and its objects with it.

@@ -151,6 +151,14 @@ impl Stage {
         self.shown(output.expect("no panic").expect("opm runs"))
     }
 
+    /// Returns the report of a run from its output.
+    pub(crate) fn report(output: &str) -> Value {
+        let printed = output.split_once("--- stdout\n").and_then(|(_, rest)| rest.split_once("--- stderr\n"));
+        let (report, _) = printed.unwrap_or_else(|| panic!("{output}"));
+        testkit::assert_report("run", report.as_bytes());
+        serde_json::from_str(report).unwrap_or_else(|error| panic!("{error}: {output}"))
+    }
+
     /// Returns the output of a command, without the parts that differ between runs.
     pub(crate) fn shown(&self, output: Output) -> String {
         let dashed = self.registry.host().replace(['.', ':'], "-");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bundle::Findings;
 use bundle::rehearse::{OnCluster, Prediction, rehearse};
+use cluster::WorkContext;
 use fbc::yaml;
 use source::catalog_bundles::{self, Pair, RehearsedBundle};
 use source::{OpenedRehearsal, RehearseSourceError, open_rehearsal, write_objects};
@@ -81,7 +82,8 @@ fn compared(args: &RehearseArgs, prediction: &Prediction, printer: &Printer) -> 
         let cluster = flags.connect().await?;
         let live = ClusterProgress::new(printer, false);
         let deadline = Instant::now() + TIMEOUT;
-        let seen = cluster::compare_with_cluster(&cluster, &prediction.objects, deadline, &live).await;
+        let context = WorkContext { cluster: &cluster, deadline, watcher: &live };
+        let seen = cluster::compare_with_cluster(&context, &prediction.objects).await;
         all = seen.map_err(failure)?;
         Ok(())
     })?;

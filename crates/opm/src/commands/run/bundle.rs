@@ -1,12 +1,9 @@
 //! `opm run bundle`: installs a bundle on a cluster, without publishing a catalog.
 
-use std::time::Instant;
-
-use cluster::extension::{self, RunExtension};
+use cluster::extension::RunExtension;
 use cluster::run::install_mode::InstallMode;
-use cluster::run::{self, NO_INDEX, RunBundle};
-use cluster::{Cluster, Ledger};
-use serde_json::Value;
+use cluster::run::{NO_INDEX, RunBundle, RunPlan};
+use cluster::{Watcher, WorkContext};
 
 use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
 use super::olm::{ExtensionFlags, InstallFlags, Installer, OlmChoice, olm};
@@ -14,6 +11,7 @@ use super::session::RunSession;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::live::ClusterProgress;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Install a bundle on a cluster, without publishing a catalog
@@ -52,8 +50,10 @@ pub(super) struct BundleArgs {
     #[arg(long, value_name = "InstallModeValue", value_parser = InstallMode::parse)]
     install_mode: Option<InstallMode>,
     /// Print the objects as YAML without creating them
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     dry_run: bool,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     serve: ServeFlags,
     #[command(flatten)]
@@ -78,55 +78,47 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Comma
         Err(failure) => return Err(failure),
     };
     let live = ClusterProgress::new(printer, args.cluster.verbose);
-    let objects = match args.olm.is_v1(&session, cluster.as_ref(), deadline, &live)? {
-        true => args.install_v1(tls, &mut session, cluster.as_ref(), deadline, &live)?,
-        false => args.install_v0(tls, &mut session, cluster.as_ref(), deadline, &live)?,
+    let context = cluster.as_ref().map(|cluster| WorkContext { cluster, deadline, watcher: &live });
+    let plan = match args.olm.is_v1(&session, context.as_ref())? {
+        true => args.plan_v1(tls, &session, context.as_ref(), &live)?,
+        false => args.plan_v0(tls, &session, context.as_ref(), &live)?,
     };
+    let outcome = session.run(&plan, context.as_ref().filter(|_| !args.dry_run), args.serve.keep)?;
     drop(live);
-    print(&objects, printer)
+    outcome.print(args.output, printer)
 }
 
 impl BundleArgs {
-    /// Installs the bundle, or returns the objects of a dry run.
-    fn install_v0(
+    fn plan_v0(
         &self,
         tls: &TlsFlags,
-        session: &mut RunSession,
-        cluster: Option<&Cluster>,
-        deadline: Instant,
-        live: &ClusterProgress<'_>,
-    ) -> Result<Vec<Value>, Failure> {
+        session: &RunSession,
+        context: Option<&WorkContext<'_>>,
+        watcher: &dyn Watcher,
+    ) -> Result<RunPlan, Failure> {
         self.extension.refuse_for_v0()?;
         self.more.refuse_for_v0()?;
-        let cluster_to_change = cluster.filter(|_| !self.dry_run);
         let images = images::open(tls, &self.serve.pull);
         let builder = self.serve.builder(&images);
         let request = RunBundle {
             bundle: self.bundle.clone(),
             index_image: self.index_image.clone(),
             install_mode: self.install_mode.clone(),
-            namespace: self.namespace(cluster),
+            namespace: self.namespace(context),
             keep: self.serve.keep,
             catalog: self.serve.catalog(&images, &builder, &self.decompression_image)?,
             settings: self.serve.settings(),
         };
-        let plan = session.ask(request.plan(cluster_to_change, deadline, live))?;
-        let Some(cluster) = cluster_to_change else { return Ok(plan.objects(&request.namespace)) };
-        let ledger = Ledger::default();
-        let work = run::run(cluster, &plan, &ledger, deadline, live);
-        session.work(cluster, &ledger, self.serve.keep, live, work)?;
-        Ok(Vec::new())
+        session.ask(request.plan(context.filter(|_| !self.dry_run), watcher))
     }
 
-    /// Installs the bundle with OLM v1, or returns the objects of a dry run.
-    fn install_v1(
+    fn plan_v1(
         &self,
         tls: &TlsFlags,
-        session: &mut RunSession,
-        cluster: Option<&Cluster>,
-        deadline: Instant,
-        live: &ClusterProgress<'_>,
-    ) -> Result<Vec<Value>, Failure> {
+        session: &RunSession,
+        context: Option<&WorkContext<'_>>,
+        watcher: &dyn Watcher,
+    ) -> Result<RunPlan, Failure> {
         self.serve.check_for_v1()?;
         if self.decompression_image != DECOMPRESSION_IMAGE {
             return Err(Failure::usage("--decompression-image requires --olm v0: with v1, no pod serves the catalog"));
@@ -137,7 +129,7 @@ impl BundleArgs {
             bundle: self.bundle.clone(),
             index_image: self.index_image.clone(),
             install_mode: self.install_mode.clone(),
-            namespace: self.namespace(cluster),
+            namespace: self.namespace(context),
             create_namespace: self.extension.create_namespace,
             name: self.extension.name.clone(),
             admin: self.extension.installer == Some(Installer::Admin),
@@ -147,19 +139,10 @@ impl BundleArgs {
             keep: self.serve.keep,
             catalog: self.serve.catalog(&images, &builder, DECOMPRESSION_IMAGE)?,
         };
-        let plan = session.ask(request.plan(cluster, self.dry_run, deadline, live))?;
-        let Some(cluster) = cluster.filter(|_| !self.dry_run) else { return Ok(plan.objects()) };
-        let ledger = Ledger::default();
-        let work = extension::install(cluster, &plan, &ledger, deadline, live);
-        session.work(cluster, &ledger, self.serve.keep, live, work)?;
-        Ok(Vec::new())
+        session.ask(request.plan(context, self.dry_run, watcher))
     }
 
-    fn namespace(&self, cluster: Option<&Cluster>) -> String {
-        cluster.map_or_else(|| self.cluster.shown_namespace(), |cluster| cluster.namespace.clone())
+    fn namespace(&self, context: Option<&WorkContext<'_>>) -> String {
+        context.map_or_else(|| self.cluster.shown_namespace(), |context| context.cluster.namespace.clone())
     }
-}
-
-pub(super) fn print(objects: &[Value], printer: &mut Printer) -> CommandResult {
-    Ok(printer.data().write_all(fbc::yaml::objects(objects).as_bytes())?)
 }

@@ -1,19 +1,16 @@
 //! `opm run bundle-upgrade`: upgrades an operator on a cluster to another bundle.
 
-use std::time::Instant;
+use cluster::WorkContext;
+use cluster::extension::RunExtensionUpgrade;
+use cluster::run::{RunPlan, RunUpgrade};
 
-use cluster::extension::{self, RunExtensionUpgrade};
-use cluster::run::{self, RunUpgrade};
-use cluster::{Cluster, Ledger};
-use serde_json::Value;
-
-use super::bundle::print;
 use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
 use super::olm::{ExtensionFlags, OlmChoice, olm};
 use super::session::RunSession;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, TlsFlags};
 use crate::live::ClusterProgress;
+use crate::output::OutputFlag;
 use crate::printer::Printer;
 
 /// Upgrade an operator on a cluster to another bundle
@@ -44,8 +41,10 @@ pub(super) struct BundleUpgradeArgs {
     #[arg(long)]
     shared_catalog: bool,
     /// Print the objects as YAML without creating or changing them
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     dry_run: bool,
+    #[command(flatten)]
+    output: OutputFlag,
     #[command(flatten)]
     serve: ServeFlags,
     #[command(flatten)]
@@ -64,24 +63,18 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     let mut session = RunSession::start()?;
     let cluster = session.connect(&args.cluster.cluster)?;
     let live = ClusterProgress::new(printer, args.cluster.verbose);
-    let objects = match args.olm.is_v1(&session, Some(&cluster), deadline, &live)? {
-        true => args.upgrade_v1(tls, &mut session, &cluster, deadline, &live)?,
-        false => args.upgrade_v0(tls, &mut session, &cluster, deadline, &live)?,
+    let context = WorkContext { cluster: &cluster, deadline, watcher: &live };
+    let plan = match args.olm.is_v1(&session, Some(&context))? {
+        true => args.plan_v1(tls, &session, &context)?,
+        false => args.plan_v0(tls, &session, &context)?,
     };
+    let outcome = session.run(&plan, Some(&context).filter(|_| !args.dry_run), args.serve.keep)?;
     drop(live);
-    print(&objects, printer)
+    outcome.print(args.output, printer)
 }
 
 impl BundleUpgradeArgs {
-    /// Upgrades the operator, or returns the objects of a dry run.
-    fn upgrade_v0(
-        &self,
-        tls: &TlsFlags,
-        session: &mut RunSession,
-        cluster: &Cluster,
-        deadline: Instant,
-        live: &ClusterProgress<'_>,
-    ) -> Result<Vec<Value>, Failure> {
+    fn plan_v0(&self, tls: &TlsFlags, session: &RunSession, context: &WorkContext<'_>) -> Result<RunPlan, Failure> {
         self.more.refuse_for_v0()?;
         let images = images::open(tls, &self.serve.pull);
         let builder = self.serve.builder(&images);
@@ -91,25 +84,10 @@ impl BundleUpgradeArgs {
             catalog: self.serve.catalog(&images, &builder, DECOMPRESSION_IMAGE)?,
             settings: self.serve.settings(),
         };
-        let plan = session.ask(request.plan(cluster, deadline, live))?;
-        if self.dry_run {
-            return Ok(plan.objects());
-        }
-        let ledger = Ledger::default();
-        let work = run::upgrade(cluster, &plan, &ledger, deadline, live);
-        session.work(cluster, &ledger, self.serve.keep, live, work)?;
-        Ok(Vec::new())
+        session.ask(request.plan(context))
     }
 
-    /// Upgrades the operator with OLM v1, or returns the objects of a dry run.
-    fn upgrade_v1(
-        &self,
-        tls: &TlsFlags,
-        session: &mut RunSession,
-        cluster: &Cluster,
-        deadline: Instant,
-        live: &ClusterProgress<'_>,
-    ) -> Result<Vec<Value>, Failure> {
+    fn plan_v1(&self, tls: &TlsFlags, session: &RunSession, context: &WorkContext<'_>) -> Result<RunPlan, Failure> {
         self.serve.check_for_v1()?;
         if self.shared_catalog {
             return Err(Failure::usage("--shared-catalog requires --olm v0"));
@@ -122,13 +100,6 @@ impl BundleUpgradeArgs {
             ignore_crd_safety: self.more.ignore_crd_safety,
             catalog: self.serve.catalog(&images, &builder, DECOMPRESSION_IMAGE)?,
         };
-        let plan = session.ask(request.plan(cluster, self.dry_run, deadline, live))?;
-        if self.dry_run {
-            return Ok(plan.objects());
-        }
-        let ledger = Ledger::default();
-        let work = extension::upgrade(cluster, &plan, &ledger, deadline, live);
-        session.work(cluster, &ledger, self.serve.keep, live, work)?;
-        Ok(Vec::new())
+        session.ask(request.plan(context, self.dry_run))
     }
 }

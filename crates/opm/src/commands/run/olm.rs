@@ -1,10 +1,7 @@
 //! Selection of OLM v0 or v1, and the flags that only one of them supports.
 
-use std::time::Instant;
-
 use clap::builder::TypedValueParser;
-use cluster::extension;
-use cluster::{Cluster, Watcher};
+use cluster::{WorkContext, extension};
 
 use super::session::RunSession;
 use crate::choice::choice;
@@ -25,20 +22,14 @@ pub(crate) fn olm() -> impl TypedValueParser<Value = OlmChoice> {
 
 impl OlmChoice {
     /// Returns whether to use OLM v1; for `auto`, queries the cluster.
-    pub(crate) fn is_v1(
-        self,
-        session: &RunSession,
-        cluster: Option<&Cluster>,
-        deadline: Instant,
-        watcher: &dyn Watcher,
-    ) -> Result<bool, Failure> {
-        let cluster = match (self, cluster) {
+    pub(crate) fn is_v1(self, session: &RunSession, context: Option<&WorkContext<'_>>) -> Result<bool, Failure> {
+        let context = match (self, context) {
             (OlmChoice::V0, _) => return Ok(false),
             (OlmChoice::V1, _) => return Ok(true),
             (OlmChoice::Auto, None) => return Err(Failure::usage("--olm auto requires a cluster: use v0 or v1")),
-            (OlmChoice::Auto, Some(cluster)) => cluster,
+            (OlmChoice::Auto, Some(context)) => context,
         };
-        let there = session.ask(extension::generations(cluster, deadline, watcher))?;
+        let there = session.ask(extension::generations(context))?;
         match (there.v0, there.v1) {
             (true, true) => Err(Failure::message("this cluster has OLM v0 and OLM v1: add --olm v0 or --olm v1")),
             (false, false) => Err(Failure::message("this cluster has neither OLM v0 nor OLM v1")),

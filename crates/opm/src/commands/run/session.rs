@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cluster::{Cluster, Ledger, Watcher};
+use cluster::run::{RunPlan, RunReport};
+use cluster::{Cluster, Ledger, WorkContext};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::cluster_flags::{ClusterFlags, failure};
-use crate::exit::Failure;
+use crate::exit::{CommandResult, Failure};
 use crate::interrupt;
+use crate::output::OutputFlag;
+use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 
 /// How long to wait for the request in flight after an interrupt, before the rollback starts.
@@ -26,8 +30,25 @@ pub(crate) struct RunSession {
     on_cluster: Arc<AtomicBool>,
 }
 
-/// The result of work on a cluster.
-type Done<T> = Result<T, Failure>;
+/// The result of a run.
+pub(super) enum RunOutcome {
+    /// The objects that it would create or change.
+    DryRun(Vec<Value>),
+    Done(Box<RunReport>),
+}
+
+impl RunOutcome {
+    /// Prints the objects of a dry run, or with `-o json` the report.
+    pub(super) fn print(&self, output: OutputFlag, printer: &mut Printer) -> CommandResult {
+        match self {
+            RunOutcome::DryRun(objects) => printer.data().write_all(fbc::yaml::objects(objects).as_bytes())?,
+            RunOutcome::Done(report) if output.is_json() => printer.json(report)?,
+            // The text is what the run has shown.
+            RunOutcome::Done(_) => {}
+        }
+        Ok(())
+    }
+}
 
 impl RunSession {
     pub(crate) fn start() -> Result<RunSession, Failure> {
@@ -60,24 +81,37 @@ impl RunSession {
     }
 
     /// Runs work that leaves nothing on the cluster when it is interrupted.
-    pub(crate) fn ask<T>(&self, work: impl Future<Output = Result<T, cluster::Error>>) -> Done<T> {
+    pub(crate) fn ask<T>(&self, work: impl Future<Output = Result<T, cluster::Error>>) -> Result<T, Failure> {
         self.runtime.block_on(work).map_err(failure)
     }
 
-    /// Runs work on a cluster. After a failure or signal, rolls back the created objects unless `keep` is set.
-    pub(crate) fn work(
+    /// Carries out a plan, or returns its objects if there is no cluster to change. After a failure or signal, rolls back
+    /// the created objects unless `keep` is set.
+    pub(super) fn run(
         &mut self,
-        cluster: &Cluster,
-        ledger: &Ledger,
+        plan: &RunPlan,
+        to_change: Option<&WorkContext<'_>>,
         keep: bool,
-        watcher: &dyn Watcher,
-        work: impl Future<Output = Result<(), cluster::Error>>,
-    ) -> Done<()> {
+    ) -> Result<RunOutcome, Failure> {
+        let Some(context) = to_change else { return Ok(RunOutcome::DryRun(plan.objects())) };
+        let report = self.work(context, keep, async |ledger| plan.carry_out(context, ledger).await)?;
+        context.watcher.done(&report.to_string());
+        Ok(RunOutcome::Done(Box::new(report)))
+    }
+
+    /// Runs work on a cluster, and rolls back what its ledger records if it fails.
+    fn work<T>(
+        &mut self,
+        context: &WorkContext<'_>,
+        keep: bool,
+        work: impl AsyncFnOnce(&Ledger) -> Result<T, cluster::Error>,
+    ) -> Result<T, Failure> {
+        let ledger = &Ledger::default();
         self.on_cluster.store(true, Ordering::SeqCst);
         let signals = &mut self.signals;
         signals.mark_unchanged();
         let outcome = self.runtime.block_on(async {
-            let mut work = pin!(work);
+            let mut work = pin!(work(ledger));
             let number = tokio::select! {
                 outcome = &mut work => return outcome.map_err(|error| (None, error.to_string())),
                 _ = signals.changed() => *signals.borrow_and_update(),
@@ -92,13 +126,13 @@ impl RunSession {
             }
             Err((Some(number), "interrupted".to_owned()))
         });
-        let Err((number, error)) = outcome else {
-            ledger.settle();
-            return Ok(());
+        let (number, error) = match outcome {
+            Ok(done) => return Ok(done),
+            Err(failed) => failed,
         };
         let signals = &mut self.signals;
         let again = async { drop(signals.changed().await) };
-        let after = self.runtime.block_on(ledger.after_failure(cluster, keep, &error, watcher, again));
+        let after = self.runtime.block_on(ledger.after_failure(context.cluster, keep, &error, context.watcher, again));
         let text = format!("{error}{after}");
         Err(match number {
             Some(number) => Failure::Exit(runtime::exit_code(number), text),

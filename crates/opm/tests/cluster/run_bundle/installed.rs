@@ -26,6 +26,65 @@ async fn a_bundle_is_installed_from_its_own_catalog() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn reports_name_what_runs_installed_and_upgraded() {
+    let stage = Stage::new().await;
+    let (first, second) = (stage.bundle("1.0.0"), stage.bundle("1.1.0"));
+    let _emulation = stage.emulate(&["1.0.0", "1.1.0"]);
+    insta::assert_snapshot!(stage.report(&["run", "bundle", &first, "--install-mode", "OwnNamespace"]), @r#"
+    {
+      "olm": "v0",
+      "package": "foo",
+      "version": "1.0.0",
+      "csv": "foo.v1.0.0",
+      "namespace": "[NAMESPACE]",
+      "installMode": "OwnNamespace",
+      "catalog": "CatalogSource [NAMESPACE]/foo-catalog",
+      "upgraded": false,
+      "created": [
+        "CatalogSource [NAMESPACE]/foo-catalog",
+        "ConfigMap [NAMESPACE]/foo-catalog-configmap-partition-1",
+        "Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-0-0",
+        "OperatorGroup [NAMESPACE]/operator-sdk-og",
+        "Subscription [NAMESPACE]/foo-v1-0-0-sub"
+      ],
+      "changed": [],
+      "deleted": [],
+      "createdByOlm": [
+        "ClusterServiceVersion [NAMESPACE]/foo.v1.0.0",
+        "CustomResourceDefinition foos.example.com"
+      ]
+    }
+    "#);
+    insta::assert_snapshot!(stage.report(&["run", "bundle-upgrade", &second]), @r#"
+    {
+      "olm": "v0",
+      "package": "foo",
+      "version": "1.1.0",
+      "csv": "foo.v1.1.0",
+      "namespace": "[NAMESPACE]",
+      "catalog": "CatalogSource [NAMESPACE]/foo-catalog",
+      "upgraded": true,
+      "previous": "foo.v1.0.0",
+      "created": [
+        "Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-1-0"
+      ],
+      "changed": [
+        "ConfigMap [NAMESPACE]/foo-catalog-configmap-partition-1",
+        "CatalogSource [NAMESPACE]/foo-catalog"
+      ],
+      "deleted": [
+        "Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-0-0"
+      ],
+      "createdByOlm": [
+        "ClusterServiceVersion [NAMESPACE]/foo.v1.1.0"
+      ]
+    }
+    "#);
+    let both = stage.opm(&["run", "bundle", &first, "--dry-run", "-o", "json"]);
+    assert!(both.contains("cannot be used with '--output <FORMAT>'"), "{both}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_command_runs_as_operator_sdk_too() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");

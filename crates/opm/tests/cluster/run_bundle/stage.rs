@@ -164,6 +164,13 @@ impl Stage {
         self.shown(command.output().expect("opm runs"))
     }
 
+    /// Runs a command that must print the report of a run, and returns it.
+    pub(super) fn report(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).args(["-o", "json"]).output().expect("opm runs");
+        testkit::assert_report("run", &output.stdout);
+        self.hide(&String::from_utf8_lossy(&output.stdout))
+    }
+
     pub(super) fn shown(&self, output: Output) -> String {
         self.hide(&self.kit.env.show(output))
     }
