@@ -157,3 +157,38 @@ async fn remove(requests: &Requests<'_>, name: &ObjectName, object: &ObjectMeta)
     requests.watcher.done(&format!("{name} deleted"));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake;
+    use crate::watcher::NoReports;
+
+    #[tokio::test]
+    async fn a_package_that_may_not_be_listed_is_not_missing() {
+        let cluster = fake::cluster(|_, path| match path.rsplit('/').next() {
+            Some("v1") => {
+                let resource = json!({"name": "clusterextensions", "kind": "ClusterExtension", "singularName": "",
+                    "namespaced": false, "verbs": []});
+                (200, json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [resource]}))
+            }
+            Some("selfsubjectaccessreviews") => {
+                (201, json!({"apiVersion": "v1", "kind": "x", "metadata": {}, "status": {"allowed": false}}))
+            }
+            Some("clusterextensions") => fake::failure(403, "forbidden"),
+            _ => fake::failure(404, "not found"),
+        });
+        let options = ExtensionCleanup { package: "foo".into(), force: false };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let cleaned = cleanup(&WorkContext { cluster: &cluster, deadline, watcher: &NoReports }, &options).await;
+        let error = cleaned.unwrap_err().to_string();
+        assert!(
+            error.starts_with("not allowed: list clusterextensions") && error.ends_with("nothing was deleted"),
+            "{error}"
+        );
+    }
+}

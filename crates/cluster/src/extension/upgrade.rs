@@ -285,3 +285,35 @@ async fn extend_permissions(
     };
     ledger.change(requests, &role, add).await.map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::fake;
+    use crate::watcher::NoReports;
+
+    #[tokio::test]
+    async fn a_catalog_without_the_record_of_its_bundles_is_not_rebuilt_without_them() {
+        let cluster = fake::cluster(|_, path| {
+            let labels = json!({RUN_LABEL: "1"});
+            let extension = json!({
+                "metadata": {"name": "foo", "labels": labels},
+                "spec": {"source": {"catalog": {"packageName": "foo", "selector": {"matchLabels": {NAME_LABEL: "c"}}}}},
+            });
+            let list = |items: Value| json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items});
+            match path.rsplit('/').next() {
+                Some("selfsubjectaccessreviews") => fake::failure(403, "no reviews"),
+                Some("clusterextensions") => (200, list(json!([extension]))),
+                _ => (200, json!({"apiVersion": "v1", "kind": "x", "metadata": {"name": "c", "labels": labels}})),
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let found = find(&WorkContext { cluster: &cluster, deadline, watcher: &NoReports }, "foo").await;
+        insta::assert_snapshot!(found.unwrap_err(), @"
+        ClusterCatalog c has no annotation operators.operatorframework.io/injected-bundles, with which 'run bundle --olm v1' creates it; nothing was changed
+          help: remove the operator with 'opm cleanup foo --olm v1', and install it again
+        ");
+    }
+}

@@ -357,3 +357,33 @@ async fn remove(requests: &Requests<'_>, name: &ObjectName, object: &ObjectMeta,
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake;
+    use crate::views::decode;
+    use crate::watcher::NoReports;
+
+    #[tokio::test]
+    async fn a_deleted_catalog_still_has_a_name() {
+        let cluster = fake::cluster(|_, path| match path.rsplit('/').next() {
+            Some("subscriptions") => {
+                let item: Subscription = decode(json!({"metadata": {"name": "s", "namespace": "ns", "uid": "u"},
+                    "spec": {"name": "foo", "source": "gone"}}))
+                .unwrap();
+                (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [item]}))
+            }
+            Some("gone") => fake::failure(404, "not found"),
+            _ => (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []})),
+        });
+        let requests = Requests::within(&cluster, &NoReports, std::time::Duration::from_secs(5));
+        let options = RunCleanup { package: "foo".into(), crds: false, operator_groups: false, force: true };
+        let found = find(&requests, &options).await.unwrap();
+        assert!(found.source.is_none());
+        // OLM recreates Subscriptions of this catalog, and they are recognized by its name.
+        assert_eq!(recreated(&requests, &found, &options).source, "gone");
+    }
+}

@@ -335,3 +335,34 @@ pub(crate) async fn explain_deployment(
     }
     Some(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake;
+    use crate::watcher::NoReports;
+
+    #[tokio::test]
+    async fn an_explanation_names_what_cannot_be_checked() {
+        let cluster = fake::cluster(|_, path| match path.ends_with("/pods") {
+            true => fake::failure(403, "pods are forbidden"),
+            false => fake::failure(404, "not found"),
+        });
+        let requests = Requests::within(&cluster, &NoReports, Duration::from_secs(5));
+        let object = |kind| ObjectName::new(kind, "ns", "a");
+        let (source, pod) = (object(ResourceKind::CATALOG_SOURCE), object(ResourceKind::POD));
+        let subscription = object(ResourceKind::SUBSCRIPTION);
+        let waits =
+            WaitContext { subscription: &subscription, catalog_source: &source, pod: &pod, bundle_image: "r.test/a" };
+        insta::assert_snapshot!(why_no_plan(&requests, &waits, &Subscription::default()).await, @"
+        OLM reports no reason; check the log of its catalog operator
+          cannot check: listing pods in namespace ns: pods are forbidden
+        ");
+        let selector = json!({"matchLabels": {"app": "a"}});
+        let deployment = crate::views::decode(json!({"spec": {"selector": selector}})).unwrap();
+        let why = explain_deployment(&requests, &object(ResourceKind::DEPLOYMENT), Some(&deployment)).await.unwrap();
+        assert!(why.ends_with("cannot check: listing pods in namespace ns: pods are forbidden"), "{why}");
+    }
+}
