@@ -8,6 +8,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::rules;
 use crate::whole::Position;
 
 /// The severity of a finding; the worst is the greatest.
@@ -82,8 +83,10 @@ pub struct Finding {
     pub id: &'static str,
     pub severity: Severity,
     pub message: String,
-    /// The advice; empty if it is obvious.
+    /// How to fix it.
     pub help: String,
+    /// The suites with this check; empty if no suite has it.
+    pub suites: Vec<&'static str>,
     pub bundle: String,
     /// The object, as `KIND NAME`; empty if there is none.
     pub object: String,
@@ -98,13 +101,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Creates a finding without a location.
+    /// Creates a finding without a location, with the advice of its rule.
     pub fn new(id: &'static str, severity: Severity, message: impl Into<String>) -> Finding {
         Finding {
             id,
             severity,
             message: message.into(),
-            help: String::new(),
+            help: rules::fix(id).to_owned(),
+            suites: Vec::new(),
             bundle: String::new(),
             object: String::new(),
             file: String::new(),
@@ -137,6 +141,20 @@ impl Finding {
         self
     }
 
+    /// Adds suites with this check.
+    #[must_use]
+    pub(crate) fn in_suites(mut self, suites: &[&'static str]) -> Finding {
+        let new = suites.iter().filter(|suite| !self.suites.contains(suite)).copied();
+        self.suites.extend(new.collect::<Vec<_>>());
+        self
+    }
+
+    /// Returns the suites that reject the bundle for this finding. For its other suites it is advice.
+    pub fn rejected_by(&self) -> impl Iterator<Item = &'static str> {
+        let rejecting = if self.severity >= Severity::Error { rules::rejecting(self.id) } else { &[] };
+        rejecting.iter().copied().filter(|suite| self.suites.contains(suite))
+    }
+
     /// Sets the advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Finding {
@@ -153,8 +171,13 @@ struct FindingReport<'a> {
     id: &'a str,
     severity: Severity,
     message: &'a str,
-    /// The advice; empty if it is obvious.
+    /// How to fix it.
     help: &'a str,
+    /// The suites with this check; empty if no suite has it.
+    suites: &'a [&'static str],
+    /// The suites that reject the bundle for it; for the others it is advice.
+    #[serde(rename = "rejectedBy")]
+    rejected_by: Vec<&'static str>,
     /// The name of the bundle; empty if there is only one.
     bundle: &'a str,
     /// The object, as `KIND NAME`; empty if there is none.
@@ -174,6 +197,8 @@ impl<'a> From<&'a Finding> for FindingReport<'a> {
             severity: finding.severity,
             message: &finding.message,
             help: &finding.help,
+            suites: &finding.suites,
+            rejected_by: finding.rejected_by().collect(),
             bundle: &finding.bundle,
             object: &finding.object,
             file: &finding.file,

@@ -48,8 +48,8 @@ pub use apis::ApiKey;
 pub use check::{
     BASELINE_CAPABILITIES, BundleCheck, BundleDirectory, Categories, CategoriesError, CategoriesFault, CheckError,
     CheckedBundle, ConfigurationError, MediaType, OperatorDirectory, Optional, Platforms, PlatformsError, PodSecurity,
-    Previous, RepositoryFileError, VALIDATORS, Validator, check, check_catalog, check_package_manifest, media_type,
-    pod_security, read_categories,
+    Previous, RepositoryFileError, SUITES, VALIDATORS, Validator, check, check_catalog, check_package_manifest,
+    media_type, pod_security, read_categories,
 };
 pub use contents::{BundleSummary, of_objects, read, read_manifests};
 pub use directories::directories;

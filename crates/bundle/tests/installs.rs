@@ -256,6 +256,50 @@ fn refusals_of_olm_v0_have_its_messages() {
 }
 
 #[test]
+fn olm_v0_compares_only_full_versions_of_kubernetes() {
+    let needing = |version: &str| {
+        let csv = CSV.replace("MODE", "true").replace("WEBHOOKS", &format!("  minKubeVersion: '{version}'\n"));
+        v0::install(&read(&BundleDir::new().manifest("csv.yaml", csv)), &v0_options(&[""])).err()
+    };
+    assert_eq!(needing("1.25.0"), None);
+    assert_eq!(needing("v1.25.0"), None);
+    assert_eq!(needing("1.25").unwrap().id, "olmv0-min-kube-version");
+}
+
+/// OLM v0 installs the CRDs of a bundle and of its dependencies before its other objects, and sends core kinds as such.
+#[test]
+fn kinds_that_the_bundle_brings_or_requires_are_known_to_olm_v0() {
+    let object = |group: &str, kind: &str| format!("apiVersion: {group}/v1\nkind: {kind}\nmetadata: {{name: one}}\n");
+    let crd = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: prometheusrules.own.example.com}
+spec:
+  group: own.example.com
+  names: {kind: PrometheusRule, plural: prometheusrules}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true}]
+";
+    let needed = |group: &str, kind: &str| {
+        let required = "  customresourcedefinitions: {required: [{name: prometheusrules.other.example.com, version: v1, kind: PrometheusRule}], owned";
+        let csv = CSV.replace("MODE", "true").replace("WEBHOOKS", "");
+        let csv = csv.replace("  customresourcedefinitions: {owned", required);
+        let directory = BundleDir::new()
+            .manifest("csv.yaml", csv)
+            .manifest("crd.yaml", crd)
+            .manifest("one.yaml", object(group, kind));
+        let notes = v0::install(&read(&directory), &v0_options(&[""])).unwrap().notes;
+        let about = notes.into_iter().filter(|note| note.id == "rehearse-needs-api");
+        about.map(|note| (note.refused, note.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(needed("own.example.com", "PrometheusRule"), []);
+    assert_eq!(needed("iam.example.com", "Role"), []);
+    let from_another = "needs other.example.com/v1 PrometheusRule, which the bundle requires from another operator";
+    assert_eq!(needed("other.example.com", "PrometheusRule"), [(false, from_another.to_owned())]);
+    let unknown = "no current cluster knows PrometheusRule in third.example.com/v1";
+    assert_eq!(needed("third.example.com", "PrometheusRule"), [(true, unknown.to_owned())]);
+}
+
+#[test]
 fn a_bundle_without_schemas_is_judged_like_a_complete_one() {
     let crd = |name: &str, versions: &[(&str, usize)]| {
         let versions: Vec<Value> = versions

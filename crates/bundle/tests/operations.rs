@@ -1,5 +1,7 @@
 //! What commands ask about a bundle: its findings, and what OLM does with it.
 
+use std::path::Path;
+
 use bundle::rehearse::{OlmGeneration, Rehearse, rehearse};
 use bundle::{BundleCheck, BundleDirectory, CheckError, CheckedBundle, Finding, LoadedBundle, Severity, check};
 use fbc::Limits;
@@ -76,6 +78,50 @@ fn levels_and_waivers_hold_whatever_is_checked() {
     assert!(
         checked(&directory, &[]).unwrap_err().to_string().ends_with("unknown key checks.level; did you mean levels?")
     );
+}
+
+/// An error of a suite is what its name promises: that OLM does not install the bundle, or that a pipeline rejects it.
+#[test]
+fn a_suite_has_errors_only_for_what_rejects_a_bundle() {
+    // The example does not fit the schema, and a name of the standard checks is in the wrong case: neither stops OLM.
+    let examples = "alm-examples: '[]', olm.skiprange: '<1.0.0', olm.maxOpenShiftVersion: '4.10'";
+    let directory =
+        with_csv(csv(ALL).replace("name: foo.v1.0.0", &format!("name: foo.v1.0.0, annotations: {{{examples}}}")));
+    let of_suites = |suites: &[&str]| {
+        let found = checked(&directory, suites).unwrap().findings;
+        let found = found.into_iter().find(|finding| finding.id == "csv-annotation-case").unwrap();
+        let rejecting: Vec<&str> = found.rejected_by().collect();
+        (found.severity, found.suites.join(" "), rejecting.join(" "))
+    };
+    let of = |severity, suites: &str, rejecting: &str| (severity, suites.to_owned(), rejecting.to_owned());
+    assert_eq!(of_suites(&["olm-v0"]), of(Severity::Warning, "olm-v0", ""));
+    assert_eq!(of_suites(&["olm-v0", "community"]), of(Severity::Error, "olm-v0 community", "community"));
+    assert_eq!(of_suites(&["all"]), of(Severity::Error, "olm-v0 olm-v1 community certified", "community certified"));
+    // Without suites, the checks and their severities are those of the existing tool.
+    let plain = of(Severity::Error, "olm-v0 olm-v1 community certified marketplace", "community certified");
+    assert_eq!(of_suites(&[]), plain);
+}
+
+#[test]
+fn every_finding_of_a_suite_names_it_and_has_advice() {
+    let broken = csv("{type: MultiNamespace, supported: true}").replace("foo.v1.0.0", "Foo_1");
+    let broken = broken.replace("kind: Foo}", "kind: Bar}").replace("image: foo", "image: foo, odd: 1");
+    let directories = [bundle(ALL), with_csv(broken), with_csv("kind: ClusterServiceVersion\n".into())];
+    let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bundles/lantern/1.3.0");
+    let paths = directories.iter().map(|it| it.path().to_owned()).chain([published]);
+    for path in paths {
+        for suite in bundle::SUITES.into_iter().chain(["all"]) {
+            let (limits, suites) = (Limits::default(), [suite.to_owned()]);
+            let request = BundleCheck { suites: &suites, ..BundleCheck::plain(&limits, TODAY) };
+            let read = BundleDirectory::read(path.clone(), None, &limits);
+            for finding in check(read, &request, None).unwrap().findings {
+                assert!(!finding.help.is_empty(), "{finding:?}");
+                assert!(!finding.suites.is_empty(), "{finding:?}");
+                assert!(suite == "all" || finding.suites == [suite], "{finding:?}");
+                assert_eq!(finding.severity >= Severity::Error, finding.rejected_by().next().is_some(), "{finding:?}");
+            }
+        }
+    }
 }
 
 #[test]

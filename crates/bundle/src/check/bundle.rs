@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use super::content::{ContentOptions, check_content};
 use super::format::check_format;
 use super::hub::Categories;
 use super::repository;
-use super::suites::{CheckInput, VALIDATORS, run_validators};
+use super::suites::{CheckInput, SUITES, VALIDATORS, run_validators};
 use super::{CheckError, Optional};
 use crate::file::{self, ReadOutcome};
 use crate::finding::{Finding, Severity, Waived};
 use crate::loaded::{self, LoadedBundle};
-use crate::rehearse::{Limit, OlmGeneration, RehearsalInput, Rehearse, limits};
+use crate::rehearse::{OlmGeneration, RehearsalInput, Rehearse, limits};
 use crate::render::{self, render};
 use crate::review::crd::{self, Rules};
 use crate::whole::ParsedBundle;
@@ -94,7 +95,19 @@ impl<'a> BundleCheck<'a> {
     }
 
     fn has_suite(&self, name: &str) -> bool {
-        self.suites.iter().any(|suite| suite == name || suite == "all")
+        self.suites.iter().any(|suite| suite == name || suite == "all" && name != "marketplace")
+    }
+
+    /// Leaves the selected suites to a finding, and makes it a warning if none of them rejects a bundle for it.
+    fn attribute(&self, finding: &mut Finding) {
+        // In the order of the table, each once.
+        let suites = SUITES.into_iter().filter(|suite| finding.suites.contains(suite));
+        let selected: Vec<_> = suites.clone().filter(|suite| self.has_suite(suite)).collect();
+        let is_selected = !selected.is_empty();
+        finding.suites = if is_selected { selected } else { suites.collect() };
+        if is_selected && finding.severity == Severity::Error && finding.rejected_by().next().is_none() {
+            finding.severity = Severity::Warning;
+        }
     }
 
     /// Returns the names of the validators to run.
@@ -103,7 +116,7 @@ impl<'a> BundleCheck<'a> {
         for validator in VALIDATORS {
             // Checks that access registries or are specific to one marketplace must be selected by name.
             let by_name_only = matches!(validator.name, "operatorhub" | "multiarch" | "images" | "marketplace");
-            let all = self.has_suite("all") && !by_name_only;
+            let all = self.suites.iter().any(|suite| suite == "all") && !by_name_only;
             let named = self.suites.iter().any(|suite| validator.suites.contains(&&**suite));
             let asked = self.images && matches!(validator.name, "multiarch" | "images");
             if all || named || asked {
@@ -206,6 +219,7 @@ pub fn check(
     let BundleDirectory { path, shown, loaded } = bundle;
     let configuration = Configuration::find(request.configuration, shown.as_deref().map(Path::new))?;
     let mut found = compatible(&path, loaded.as_ref().map(|loaded| &loaded.whole), request);
+    found.iter_mut().for_each(|finding| finding.suites = SUITES.to_vec());
     if let Some(loaded) = loaded {
         // Several checks look up the same images.
         let known: RefCell<BTreeMap<String, Result<Vec<_>, PlatformsError>>> = RefCell::default();
@@ -227,7 +241,10 @@ pub fn check(
         }
         found.extend(run_validators(&input, &names).list);
         match previous {
-            Some(Previous::Bundle(old)) => found.extend(crd::findings(&old, &loaded.whole, Rules::Olm)),
+            Some(Previous::Bundle(old)) => {
+                let changes = crd::findings(&old, &loaded.whole, Rules::Olm);
+                found.extend(changes.into_iter().map(|finding| finding.in_suites(&["olm-v1"])));
+            }
             Some(Previous::NotIn(catalog)) => {
                 let text = format!("no version in {catalog} comes before it: its CRDs were not compared");
                 found.push(Finding::new("previous-unknown", Severity::Info, text));
@@ -238,12 +255,30 @@ pub fn check(
         add_rehearsals(loaded.whole, request, &mut found);
         found.iter_mut().for_each(|finding| finding.bundle.clone_from(&name));
     }
-    // Two checks can report the same finding.
-    let mut seen = BTreeSet::new();
-    found.retain(|finding| seen.insert((finding.message.clone(), finding.file.clone(), finding.pointer.clone())));
+    let mut found = unique(found);
+    found.iter_mut().for_each(|finding| request.attribute(finding));
     loaded::locate(&mut found, &path, shown.as_deref(), request.limits);
     let waived = configuration.apply(&mut found, request.today, request.unused_waivers);
     Ok(CheckedBundle { findings: found, waived })
+}
+
+/// Merges findings that several checks report.
+fn unique(found: Vec<Finding>) -> Vec<Finding> {
+    let mut seen: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+    let mut unique: Vec<Finding> = Vec::with_capacity(found.len());
+    for finding in found {
+        match seen.entry((finding.message.clone(), finding.file.clone(), finding.pointer.clone())) {
+            Entry::Occupied(first) => {
+                let first = &mut unique[*first.get()];
+                first.suites.extend(finding.suites);
+            }
+            Entry::Vacant(place) => {
+                place.insert(unique.len());
+                unique.push(finding);
+            }
+        }
+    }
+    unique
 }
 
 /// Runs the checks of the existing tools; reuses `known` instead of reading the manifests again.
@@ -336,6 +371,6 @@ fn add_rehearsals(whole: ParsedBundle, request: &BundleCheck<'_>, found: &mut Ve
     }
     // The validator `bundle` checks the size in a ConfigMap.
     if installs {
-        found.extend(message.iter().map(Limit::finding));
+        found.extend(message.iter().map(|limit| limit.finding().in_suites(&["olm-v0"])));
     }
 }

@@ -10,6 +10,8 @@ use crate::file;
 use crate::finding::{Finding, Severity};
 use crate::whole::Position;
 
+/// The suites whose pipelines check catalogs and repositories of operators.
+pub(super) const PIPELINES: &[&str] = &["community", "certified"];
 /// The first OpenShift version whose catalogs must not contain bundle objects.
 const NO_OBJECTS_SINCE: (u32, u32) = (4, 17);
 
@@ -35,7 +37,7 @@ fn findings_in(fbc: &Fbc, openshift: Option<(u32, u32)>, registries: &[String]) 
     for blob in fbc.blobs().iter().filter(|blob| *blob.schema == *BUNDLE) {
         let BlobContent::Bundle(bundle) = &blob.content else { continue };
         let mut error = |id: &'static str, field: &'static str, message: String| {
-            let mut finding = Finding::new(id, Severity::Error, message).of(&blob.name);
+            let mut finding = Finding::new(id, Severity::Error, message).of(&blob.name).in_suites(PIPELINES);
             if let Some(place) = blob.place(path![field]) {
                 finding.file = fbc.full_path_of(place.file).map(|path| path.display().to_string()).unwrap_or_default();
                 let at = locator.locate(&place);

@@ -54,7 +54,7 @@ pub use media_type::{MediaType, media_type};
 pub use pod_security::{BASELINE_CAPABILITIES, PodSecurity, pod_security};
 pub use repository::{OperatorDirectory, RepositoryFileError, check_package_manifest};
 pub(crate) use schema::{json_type, schema_faults};
-pub use suites::{VALIDATORS, Validator};
+pub use suites::{SUITES, VALIDATORS, Validator};
 
 /// Why a bundle, or what belongs to it, cannot be checked.
 #[derive(Debug, thiserror::Error)]

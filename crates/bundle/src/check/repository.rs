@@ -9,6 +9,7 @@ use fbc::Limits;
 use fbc::yaml::YamlError;
 use serde_json::{Value, json};
 
+use super::catalogs::PIPELINES;
 use super::schema::schema_faults;
 use super::siblings::{Sibling, check_siblings};
 use super::{CheckError, package_manifest};
@@ -142,7 +143,7 @@ impl OperatorDirectory<'_> {
             locate(&mut of_one, &root, Some(&root.to_string_lossy()), limits);
             found.extend(of_one);
         }
-        Ok(found)
+        Ok(found.into_iter().map(|finding| finding.in_suites(PIPELINES)).collect())
     }
 
     /// Returns the catalogs of the operator in its repository, and the registries that the repository allows for bundles.

@@ -159,7 +159,7 @@ pub const VALIDATORS: &[Validator] = &[
     },
     Validator {
         name: "operator-group",
-        suites: &[],
+        suites: &["community", "certified"],
         optional: false,
         about: "annotations of OperatorGroups",
         run: operator_group::check,
@@ -234,12 +234,17 @@ pub const VALIDATORS: &[Validator] = &[
     },
 ];
 
+/// The suites that users can select.
+pub const SUITES: [&str; 5] = ["olm-v0", "olm-v1", "community", "certified", "marketplace"];
+
 /// Runs the named validators, in the order of the table.
 pub(super) fn run_validators(input: &CheckInput<'_>, names: &[&str]) -> Collector {
     let mut findings = Collector::default();
     for validator in VALIDATORS.iter().filter(|validator| names.contains(&validator.name)) {
         findings.set_file("");
+        let known = findings.list.len();
         (validator.run)(input, &mut findings);
+        findings.list[known..].iter_mut().for_each(|finding| finding.suites = validator.suites.to_vec());
     }
     findings
 }

@@ -7,6 +7,7 @@ use fbc::spelling::sarif::{self, SarifResult};
 use serde_json::json;
 
 use super::{Finding, Findings, Severity};
+use crate::check::SUITES;
 
 impl Finding {
     /// Returns the message with its object.
@@ -53,7 +54,7 @@ fn text(findings: &[Finding]) -> String {
     let mut bundles = findings.iter().map(|finding| &finding.bundle).filter(|bundle| !bundle.is_empty());
     let first = bundles.next();
     let several = bundles.any(|bundle| Some(bundle) != first);
-    for finding in findings {
+    for (at, finding) in findings.iter().enumerate() {
         if several && !finding.bundle.is_empty() {
             let _ = write!(out, "{}: ", finding.bundle);
         }
@@ -62,11 +63,35 @@ fn text(findings: &[Finding]) -> String {
         if !place.is_empty() {
             let _ = writeln!(out, "  --> {place}");
         }
+        // Neighbours of one rule have the same advice, which follows the last of them.
+        let shared =
+            |next: &Finding| next.id == finding.id && next.help == finding.help && suites(next) == suites(finding);
+        if findings.get(at + 1).is_some_and(shared) {
+            continue;
+        }
+        if !finding.suites.is_empty() {
+            let _ = writeln!(out, "  suites: {}", suites(finding));
+        }
         if !finding.help.is_empty() {
             let _ = writeln!(out, "  help: {}", finding.help);
         }
     }
     out
+}
+
+/// Returns which suites reject the bundle for a finding, and which advise it.
+fn suites(finding: &Finding) -> String {
+    let rejecting: Vec<&str> = finding.rejected_by().collect();
+    let advising = finding.suites.iter().copied().filter(|suite| !rejecting.contains(suite)).collect::<Vec<_>>();
+    // Every suite has the checks of the existing tool.
+    let is_everywhere = finding.suites.len() == SUITES.len();
+    match (&*rejecting, &*advising) {
+        ([], _) if is_everywhere => "advice of all".into(),
+        ([], advising) => format!("advice of {}", advising.join(", ")),
+        (rejecting, []) => format!("rejected by {}", rejecting.join(", ")),
+        (rejecting, _) if is_everywhere => format!("rejected by {}; advice of the others", rejecting.join(", ")),
+        (rejecting, advising) => format!("rejected by {}; advice of {}", rejecting.join(", "), advising.join(", ")),
+    }
 }
 
 fn sarif_log(findings: &[Finding]) -> String {

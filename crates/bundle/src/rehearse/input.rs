@@ -260,6 +260,28 @@ impl RehearsalInput {
         self.modes.contains(&mode)
     }
 
+    /// Returns whether a CRD of the bundle serves a kind.
+    pub(crate) fn brings(&self, api_version: &str, kind: &str) -> bool {
+        let Some((group, version)) = api_version.split_once('/') else { return false };
+        let serves = |served: &Value| {
+            text(served, "/name") == version && served.get("served").and_then(Value::as_bool) == Some(true)
+        };
+        self.crds.iter().any(|crd| {
+            text(crd, "/spec/group") == group
+                && text(crd, "/spec/names/kind") == kind
+                && list(crd, "/spec/versions").iter().any(serves)
+        })
+    }
+
+    /// Returns whether the bundle requires a CRD that serves a kind.
+    pub(crate) fn requires(&self, api_version: &str, kind: &str) -> bool {
+        let Some((group, version)) = api_version.split_once('/') else { return false };
+        list(&self.csv, "/spec/customresourcedefinitions/required").iter().any(|required| {
+            let of_group = text(required, "/name").split_once('.').is_some_and(|(_, of)| of == group);
+            of_group && text(required, "/version") == version && text(required, "/kind") == kind
+        })
+    }
+
     /// Returns the names of the deployments that serve webhooks.
     pub(crate) fn webhook_deployments(&self) -> BTreeSet<&str> {
         self.webhooks.iter().map(|webhook| text(webhook, "/deploymentName")).collect()

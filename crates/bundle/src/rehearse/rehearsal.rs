@@ -41,6 +41,14 @@ impl OlmGeneration {
         }
     }
 
+    /// Returns the suite of checks for this generation.
+    pub(crate) fn suite(self) -> &'static str {
+        match self {
+            OlmGeneration::V0 => "olm-v0",
+            OlmGeneration::V1 => "olm-v1",
+        }
+    }
+
     /// Returns the rules by which this generation judges changes of CRDs.
     pub fn crd_rules(self) -> Rules {
         match self {
@@ -361,11 +369,11 @@ impl Prediction {
         found.extend(self.limits.iter().map(Limit::finding));
         for field in &bundle.unknown {
             let message = format!("{} is unknown to Kubernetes and will be dropped", field.pointer);
-            let help = "correct the name of the field, or remove it";
-            let finding = Finding::new("rehearse-unknown-field", Severity::Warning, message).help(help);
+            let finding = Finding::new("rehearse-unknown-field", Severity::Warning, message);
             found.push(finding.at(&field.file, field.document, field.pointer.clone()));
         }
-        found
+        let suite = self.generation.suite();
+        found.into_iter().map(|finding| finding.in_suites(&[suite])).collect()
     }
 
     /// Lists how the other generation of OLM differs.
@@ -508,14 +516,13 @@ fn findings(read: &LoadedBundle, prediction: &Prediction) -> Vec<Finding> {
     let mut found = Vec::new();
     if let (Some(message), Some(csv)) = (whole.several_csvs(), csv) {
         let finding = Finding::new("csv-several", Severity::Error, message);
-        found.push(finding.help("remove all but one").at(&csv.file, csv.document, ""));
+        found.push(finding.at(&csv.file, csv.document, ""));
     }
     found.extend(prediction.findings(&RehearsalInput::new(whole), csv.map(|csv| (csv.file.as_str(), csv.document))));
     for object in whole.objects.iter().filter(|object| object.document > 0) {
         let message =
             format!("{} {} is not in the first document: OLM v0 does not see it", object.kind(), object.name());
-        let help = "give each object a file of its own";
-        let finding = Finding::new("several-documents", Severity::Warning, message).help(help);
+        let finding = Finding::new("several-documents", Severity::Warning, message);
         found.push(finding.at(&object.file, object.document, ""));
     }
     found
@@ -551,7 +558,11 @@ impl Rehearsal {
 
     fn add(&mut self, mut found: Vec<Finding>, bundle: &LoadedBundle) {
         let name = self.bundle.as_deref().unwrap_or_default();
-        found.iter_mut().for_each(|finding| finding.bundle = name.to_owned());
+        let suite = self.prediction.generation.suite();
+        for finding in &mut found {
+            finding.bundle = name.to_owned();
+            finding.suites = vec![suite];
+        }
         bundle.locate(&mut found);
         let mut all = std::mem::take(&mut self.findings.findings);
         all.extend(found);

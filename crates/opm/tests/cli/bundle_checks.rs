@@ -13,12 +13,20 @@ fn a_suite_adds_checks() {
     --- stdout
     error: validating bundle "lantern.v1.3.0": bundle "lantern.v1.3.0" has a dependency declared via property "olm.gvk.required" which is currently not supported [olmv1-dependency]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:20:5
+      suites: rejected by olm-v1
+      help: remove them, and say in the description what must be installed
     warning: (lantern.v1.3.0) example annotations not found [csv-examples]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:6:5
+      suites: advice of olm-v0, olm-v1
+      help: correct the annotation, or add it: users start from examples
     warning: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:9:3
+      suites: advice of olm-v0, olm-v1
+      help: add it, as in 1.25.0, so that OLM refuses clusters that are too old
     warning: registry.example.com/harbour/lantern:v1.3.0 is not named by digest [image-pinned]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:35:24
+      suites: advice of olm-v0, olm-v1
+      help: replace tags by digests, so that what was tested is what runs
     --- stderr
     "#);
     let all = env().opm(&["bundle", "validate", "1.3.0", "--suite", "all"]);
@@ -34,12 +42,20 @@ fn optional_checks_are_selected_by_label() {
     --- stdout
     warning: (lantern.v1.3.0) example annotations not found [csv-examples]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:6:5
+      suites: advice of all
+      help: correct the annotation, or add it: users start from examples
     warning: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:9:3
+      suites: advice of all
+      help: add it, as in 1.25.0, so that OLM refuses clusters that are too old
     warning: Value lantern.v1.3.0: owned CRD "lanterns.harbour.example.com" has an empty description [practice-description]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:21:7
+      suites: advice of community
+      help: add them
     warning: Value lantern.v1.3.0: unable to find the resource requests for the container: (lantern). It is recommended to ensure the resource request for CPU and Memory. Be aware that for some clusters configurations it is required to specify requests or limits for those values. Otherwise, the system or quota may reject Pod creation. More info: https://master.sdk.operatorframework.io/docs/best-practices/managing-resources/ [practice-resources]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:34:17
+      suites: advice of community
+      help: add resources.requests: clusters with quotas refuse pods without
     --- stderr
     "#);
     insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0", "--select-optional", "name=nothing"]), @r#"
@@ -64,7 +80,7 @@ fn optional_checks_are_selected_by_label() {
     images                 name=images                                                                         whether registries have all images; asks them
     pod-security           name=pod-security,suite=olm-v0,suite=olm-v1,suite=community,suite=certified         whether the suggested namespace allows what pods do
     scorecard              name=scorecard,suite=certified                                                      examples, schemas, resources and descriptors, as the OLM tests of scorecard require them
-    operator-group         name=operator-group                                                                 annotations of OperatorGroups
+    operator-group         name=operator-group,suite=community,suite=certified                                 annotations of OperatorGroups
     network-policy         name=network-policy,suite=community,suite=certified                                 no NetworkPolicy, which the public pipelines refuse
     good-practices         name=good-practices,suite=operatorframework,suite=community                         resource requests, channel names, descriptions, names of versions, permissions to create CRDs
     bundle-objects         name=bundle-objects,suite=certified                                                 objects that harm the stability of a cluster
@@ -98,8 +114,11 @@ fn levels_and_waivers_are_configured() {
     --- stdout
     warning: the waiver of practice-name matches no finding: remove it [waiver]
       --> [SCRATCH]/.opm.yaml
+      help: renew or remove the waiver
     info: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
       --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:9:3
+      suites: advice of all
+      help: add it, as in 1.25.0, so that OLM refuses clusters that are too old
     --- stderr
     2 findings are waived
     ");
@@ -162,7 +181,15 @@ fn findings_are_available_as_json() {
       "id": "csv-examples",
       "severity": "warning",
       "message": "(lantern.v1.3.0) example annotations not found",
-      "help": "",
+      "help": "correct the annotation, or add it: users start from examples",
+      "suites": [
+        "olm-v0",
+        "olm-v1",
+        "community",
+        "certified",
+        "marketplace"
+      ],
+      "rejectedBy": [],
       "bundle": "lantern.v1.3.0",
       "object": "",
       "file": "1.3.0/manifests/lantern.clusterserviceversion.yaml",
@@ -238,10 +265,18 @@ fn versions_of_an_operator_are_checked_together() {
     --- stdout
     foo.v1.0.0: error: nothing replaces or skips it in channel "stable", and it is not the head [dangling-bundle]
       --> foo/1.0.0/manifests/csv.yaml:4:9
+      suites: rejected by community, certified
+      help: add replaces or skips to the version after it
     foo.v1.1.0: error: it replaces "foo.v0.9.0", which is not another version of the operator [replaces-exists]
       --> foo/1.1.0/manifests/csv.yaml:7:13
+      suites: rejected by community, certified
+      help: correct spec.replaces, or add the version
     warning: the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true [fbc-used]
+      suites: advice of community, certified
+      help: set fbc.enabled in ci.yaml, and add catalog templates
     warning: ci.yaml does not set updateGraph; the default is replaces-mode [update-graph]
+      suites: advice of community, certified
+      help: add updateGraph: replaces-mode to ci.yaml
     --- stderr
     "#);
     env.file("foo.package.yaml", "packageName: foo\nchannels:\n- name: a\n");
@@ -286,22 +321,38 @@ fn files_next_to_bundles_and_catalogs_of_a_repository_are_checked() {
     --- stdout
     error: updateGraph: "other" is none of "replaces-mode", "semver-mode" [ci-config]
       --> operators/foo/ci.yaml:1:14
+      suites: rejected by community, certified
+      help: correct the field that the message names
     error: updateGraph is "other"; it must be replaces-mode or semver-mode [update-graph]
       --> operators/foo/ci.yaml:1:14
+      suites: rejected by community; advice of certified
+      help: add updateGraph: replaces-mode to ci.yaml
     error: merge: number instead of boolean [ci-config]
       --> operators/foo/ci.yaml:2:8
+      suites: rejected by community, certified
+      help: correct the field that the message names
     foo.v1.0.0: error: the bundle carries its objects (olm.bundle.object), and catalogs from OpenShift 4.17 on have olm.csv.metadata in their place [bundle-object-in-catalog]
       --> [SCRATCH]/catalogs/v4.17/foo/catalog.yaml:16:1
+      suites: rejected by community, certified
+      help: render the catalog again with --migrate-level bundle-object-to-csv-metadata
     foo.v1.0.0: error: docker.io/me/foo:v1 comes from none of quay.io/me/ [bundle-registry]
       --> [SCRATCH]/catalogs/v4.18/foo/catalog.yaml:14:8
+      suites: rejected by community, certified
+      help: push the bundle to one of them, and render the catalog again
     foo.v1.0.0: error: nothing replaces or skips it in channel "stable", and it is not the head [dangling-bundle]
       --> operators/foo/1.0.0/manifests/csv.yaml:4:9
+      suites: rejected by community, certified
+      help: add replaces or skips to the version after it
     foo.v1.1.0: error: catalog_templates: has 0 items; the schema requires at least 1 [release-config]
       --> operators/foo/1.1.0/release-config.yaml:1:20
     foo.v1.1.0: error: fbc.enabled in ci.yaml is not true, so that release-config.yaml has no effect [release-config]
       --> operators/foo/1.1.0/release-config.yaml:1:1
+      suites: rejected by community, certified
+      help: correct the field that the message names
     warning: the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true [fbc-used]
       --> operators/foo/ci.yaml:1:1
+      suites: advice of community, certified
+      help: set fbc.enabled in ci.yaml, and add catalog templates
     --- stderr
     "#);
     // A valid repository; operators that are kept as a catalog need no `replaces`.

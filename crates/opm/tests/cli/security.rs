@@ -123,7 +123,7 @@ fn accepted_findings_are_omitted() {
 fn findings_are_available_as_json_and_sarif() {
     let env = env();
     let json: serde_json::Value = serde_json::from_str(&env.stdout(&["security", "new", "-o", "json"])).unwrap();
-    insta::assert_snapshot!(json["findings"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "), @"id severity message help bundle object file line column pointer");
+    insta::assert_snapshot!(json["findings"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "), @"id severity message help suites rejectedBy bundle object file line column pointer");
     assert_eq!(json["passed"], true);
     assert_eq!(json["counts"]["high"], 1);
     let sarif: serde_json::Value = serde_json::from_str(&env.stdout(&["security", "new", "-o", "sarif"])).unwrap();
@@ -153,12 +153,14 @@ fn crds_are_compared_with_two_verdicts() {
     exit 1
     --- stdout
     error: CustomResourceDefinition foos.example.com: v1: ^.a: pattern: pattern removed : "x" -> "" (OLM v1 refuses the upgrade; the change harms nobody) [crd-upgrade-pattern]
+      help: add another version of the API instead of changing this one, or set enforcement: None for one upgrade
     --- stderr
     "#);
     insta::assert_snapshot!(env.opm(&["crd-diff", "old.yaml", "new.yaml", "--crd-rules", "meaning"]), @r#"
     exit 0
     --- stdout
     info: CustomResourceDefinition foos.example.com: v1: ^.a: pattern: pattern removed : "x" -> "" (OLM v1 refuses the upgrade; the change harms nobody) [crd-upgrade-pattern]
+      help: add another version of the API instead of changing this one, or set enforcement: None for one upgrade
     --- stderr
     "#);
     insta::assert_snapshot!(env.opm(&["crd-diff", "old.yaml", "worse.yaml", "--crd-rules", "meaning", "-o", "json"]), @r#"
@@ -273,6 +275,7 @@ fn bundles_are_selected_from_their_catalog() {
     --- stdout
     error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
     error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v110 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
+      help: add another version of the API instead of changing this one, or set enforcement: None for one upgrade
     --- stderr
     ");
     for (code, arguments, message) in [
@@ -445,6 +448,12 @@ fn rules_match_the_code() {
     let table = std::fs::read_to_string(crate::env::project("crates/bundle/src/rules.txt")).unwrap();
     let names: std::collections::BTreeSet<&str> = table.lines().filter_map(|line| line.split('|').next()).collect();
     assert_eq!(names.len(), table.lines().count(), "a rule is listed twice");
+    for line in table.lines() {
+        let fields: Vec<&str> = line.split('|').collect();
+        let [_, _, about, fix, rejecting] = *fields else { panic!("{line}") };
+        assert!(!about.is_empty() && !fix.is_empty(), "{line}");
+        assert!(rejecting.split_whitespace().all(|suite| bundle::SUITES.contains(&suite)), "{line}");
+    }
     let mut code = String::new();
     for path in ["bundle/src/check", "bundle/src/rehearse"] {
         add(&crate::env::project("crates").join(path), &mut code);

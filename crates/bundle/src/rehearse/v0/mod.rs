@@ -7,6 +7,7 @@ mod webhooks;
 
 use std::collections::BTreeSet;
 
+use fbc::version::Version;
 use serde_json::{Value, json};
 
 use crate::pointer::text;
@@ -78,6 +79,7 @@ pub fn install(bundle: &RehearsalInput, options: &V0Install) -> Result<V0Install
     }
     let name = &bundle.name;
     check_targets(bundle, options)?;
+    check_kubernetes(bundle)?;
     webhooks::check(bundle)?;
     let mut renderer = Renderer { bundle, options, plan: Vec::new(), derived: Vec::new(), notes: Vec::new() };
     renderer.csv();
@@ -108,13 +110,21 @@ pub fn install(bundle: &RehearsalInput, options: &V0Install) -> Result<V0Install
     let Renderer { plan, derived, mut notes, .. } = renderer;
     for object in plan.iter().chain(&derived) {
         let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
-        let message = match served::served(version, kind) {
+        // Steps of these kinds are decoded and sent as the type of that name, whatever API they name.
+        if CORE_KINDS.contains(&kind) || matches!(kind, fbc::csv::KIND | "OperatorCondition") {
+            continue;
+        }
+        // The steps before them create the CRDs of the bundle, and dependencies are installed with it.
+        let served = served::served(version, kind);
+        let (message, refused) = match served {
             Availability::Always => continue,
-            Availability::With(_) | Availability::Never if version.starts_with("operators.coreos.com/") => continue,
-            Availability::With(by) => format!("needs {version} {kind}, which clusters have with {by}"),
-            Availability::Never => format!("no current cluster knows {kind} in {version}"),
+            _ if bundle.brings(version, kind) => continue,
+            Availability::With(by) => (format!("needs {version} {kind}, which clusters have with {by}"), false),
+            Availability::Never if bundle.requires(version, kind) => {
+                (format!("needs {version} {kind}, which the bundle requires from another operator"), false)
+            }
+            Availability::Never => (format!("no current cluster knows {kind} in {version}"), true),
         };
-        let refused = served::served(version, kind) == Availability::Never;
         notes.push(Note { id: "rehearse-needs-api", refused, message, object: display_name(object) });
     }
     Ok(V0Installation { plan, derived, notes })
@@ -140,6 +150,16 @@ fn check_targets(bundle: &RehearsalInput, options: &V0Install) -> Result<(), Clu
         format!("{missing:?} InstallModeType not supported, cannot configure to watch {}", watched(options))
     };
     Err(ClusterRefusal { id: "olmv0-install-mode", message: format!("UnsupportedOperatorGroup: {message}") })
+}
+
+/// Checks that OLM can compare the Kubernetes version that the bundle needs with that of the cluster.
+fn check_kubernetes(bundle: &RehearsalInput) -> Result<(), ClusterRefusal> {
+    let needed = text(&bundle.csv, "/spec/minKubeVersion");
+    if needed.is_empty() || Version::parse_strict(needed.strip_prefix('v').unwrap_or(needed)).is_ok() {
+        return Ok(());
+    }
+    let message = format!("RequirementsNotMet: CSV version parsing error: minKubeVersion {needed:?}");
+    Err(ClusterRefusal { id: "olmv0-min-kube-version", message })
 }
 
 fn missing_mode(targets: &[String], namespace: &str) -> InstallModeType {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bundle::{BundleCheck, Optional, PlatformsError, Severity, VALIDATORS};
-use clap::builder::TypedValueParser;
+use bundle::{BundleCheck, Optional, PlatformsError, SUITES, Severity, VALIDATORS};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fbc::spelling::table::Table;
 use source::{CheckBundles, CheckBundlesError, Images};
 
@@ -18,7 +18,7 @@ use crate::{catalogs, limits};
 #[derive(clap::Args)]
 pub(super) struct SuiteFlags {
     /// Check suites to run; can be repeated
-    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = SUITES)]
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite())]
     suite: Vec<String>,
     /// Select optional checks by label, like name=good-practices or suite=operatorframework
     #[arg(long, value_name = "SELECTOR")]
@@ -60,7 +60,9 @@ pub(super) struct SuiteFlags {
     output: FindingsOutput,
 }
 
-const SUITES: [&str; 6] = ["olm-v0", "olm-v1", "community", "certified", "marketplace", "all"];
+fn suite() -> PossibleValuesParser {
+    PossibleValuesParser::new(SUITES.into_iter().chain(["all"]))
+}
 
 fn fail_on() -> impl TypedValueParser<Value = Severity> {
     choice([("error", Severity::Error), ("warning", Severity::Warning)])
