@@ -78,7 +78,7 @@ const BUNDLES_JOB: Job = Job {
 struct BenchOptions {
     /// Fewer runs, and less data if it is generated.
     quick: bool,
-    /// Write the table to the README.
+    /// Write the table to docs/performance.md.
     write: bool,
     /// Measure this program instead of building one.
     binary: Option<PathBuf>,
@@ -116,7 +116,7 @@ impl BenchOptions {
     }
 }
 
-/// Measures, prints a table and, with `--write`, puts it into the README.
+/// Measures, prints a table and, with `--write`, puts it into docs/performance.md.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let options = BenchOptions::parse(options)?;
     let target = workspace.target_directory()?;
@@ -155,9 +155,9 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     }
     println!("{table}");
     if options.write {
-        let readme = workspace.root.join("README.md");
-        let text = fs::read_to_string(&readme).context("reading README.md")?;
-        fs::write(&readme, replace_block(&text, &table)?).context("writing README.md")?;
+        let page = workspace.root.join("docs/performance.md");
+        let text = fs::read_to_string(&page).context("reading docs/performance.md")?;
+        fs::write(&page, replace_block(&text, &table)?).context("writing docs/performance.md")?;
     }
     Ok(())
 }
@@ -225,8 +225,8 @@ fn row(
 
 /// Replaces the block between the two markers.
 fn replace_block(text: &str, table: &str) -> Result<String> {
-    let (before, rest) = text.split_once(START).with_context(|| format!("README.md has no line {START}"))?;
-    let (_, after) = rest.split_once(END).with_context(|| format!("README.md has no line {END}"))?;
+    let (before, rest) = text.split_once(START).with_context(|| format!("docs/performance.md has no line {START}"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("docs/performance.md has no line {END}"))?;
     Ok(format!("{before}{START}\n{}\n{END}{after}", table.trim_end()))
 }
 

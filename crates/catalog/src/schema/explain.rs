@@ -16,12 +16,31 @@ pub struct Unknown {
     pub nearest: Vec<String>,
 }
 
-/// Explains a field, a schema, a property or a rule.
+/// A file of a catalog that has no schema: its name, what it is, and the explanation.
+const INDEX_IGNORE: (&str, &str, &str) = (
+    ".indexignore",
+    "names the files of a directory that are not part of the catalog",
+    ".indexignore: a file of a catalog directory
+
+  It names files that are not part of the catalog, for its directory and those below, in the syntax and with the
+  precedence of .gitignore. What it names is never read, packed, copied or changed.
+
+  Example:
+
+    # Notes, scripts, and the manifests that bundles refer to
+    *.md
+    /scripts/
+    **/objects/*
+",
+);
+
+/// Explains a field, a schema, a property, a rule or a file.
 ///
 /// # Errors
 /// Fails if the name is unknown.
 pub fn explain(name: &str) -> Result<String, Unknown> {
     let mut parts = Vec::new();
+    parts.extend((name == INDEX_IGNORE.0).then(|| INDEX_IGNORE.2.to_owned()));
     parts.extend(rules::all().into_iter().filter(|rule| rule.name == name).map(|rule| rule_text(&rule)));
     let documents = documents();
     for document in &documents {
@@ -48,7 +67,9 @@ pub fn overview() -> String {
         ("Files", DocumentCategory::File),
     ] {
         let of_kind = documents.iter().filter(|document| document.kind == kind);
-        list(&mut text, title, of_kind.map(|document| (document.full_name(), first_sentence(document.about))));
+        let rows = of_kind.map(|document| (document.full_name(), first_sentence(document.about)));
+        let other = (kind == DocumentCategory::File).then(|| (INDEX_IGNORE.0.to_owned(), INDEX_IGNORE.1.to_owned()));
+        list(&mut text, title, rows.chain(other));
     }
     let rules = rules::all();
     for group in rules::GROUPS {

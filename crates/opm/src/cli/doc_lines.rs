@@ -85,6 +85,33 @@ fn documented_command_lines_are_accepted() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// Returns the commands that the tables of a page name.
+fn named(page: &str) -> Vec<String> {
+    let cells = page.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let commands = cells.filter(|code| code.starts_with("opm ") || code.starts_with("operator-registry "));
+    commands.map(|code| code.replacen("operator-registry ", "opm operator-registry ", 1)).collect()
+}
+
+#[test]
+fn the_designs_name_commands_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let commands = named(&fs::read_to_string(root.join("docs/designs.md")).unwrap());
+    assert!(commands.len() > 50, "{} commands", commands.len());
+    for line in commands {
+        let Some(words) = words(&line) else { panic!("{line} is not a command line") };
+        if let Err(error) = command().try_get_matches_from(words) {
+            // A table names a command without all of its arguments.
+            let is_short = matches!(
+                error.kind(),
+                ErrorKind::MissingRequiredArgument
+                    | ErrorKind::MissingSubcommand
+                    | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            );
+            assert!(is_short, "{line}: {error}");
+        }
+    }
+}
+
 #[test]
 fn examples_in_help_are_accepted() {
     fn examples(command: &Command, problems: &mut Vec<String>) -> usize {
