@@ -9,8 +9,8 @@ use clap::{ArgAction, Args as _, Command, CommandFactory, FromArgMatches, Parser
 use crate::choice::InvalidValue;
 use crate::commands::{
     add, build, bundle, check_upgrades, complete, completion, convert_template, copy, crd_diff, diff, edit, explain,
-    generate, graph, init, list, man_pages, migrate, mirror, preview, reference, rehearse, render, render_template,
-    resolve, schema, security, serve, site, template, unpack, upgrade_path, validate, verify, version, why,
+    generate, graph, init, list, man, migrate, mirror, preview, reference, rehearse, render, render_template, resolve,
+    schema, security, serve, site, template, unpack, upgrade_path, validate, verify, version, why,
 };
 use crate::commands::{catalog, cleanup, controller, run as run_commands};
 use crate::commands::{index, registry};
@@ -82,8 +82,7 @@ enum OpmCommand {
     Cleanup(cleanup::CleanupArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
-    #[command(hide = true)]
-    ManPages(man_pages::ManPagesArgs),
+    Man(man::ManArgs),
     #[command(name = "__reference")]
     Reference(reference::ReferenceArgs),
     #[command(name = "__complete")]
@@ -153,6 +152,9 @@ fn is_recorded(arguments: Vec<OsString>) -> bool {
 }
 
 fn dispatch(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
+    if let Some(topic) = help::topic(&arguments) {
+        return Ok(printer.data().write_all(topic.as_bytes())?);
+    }
     let Some(opm) = parse::<Opm>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&opm.tls, printer)?;
     match &opm.command {
@@ -191,7 +193,7 @@ fn dispatch(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),
         OpmCommand::Cleanup(args) => cleanup::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
-        OpmCommand::ManPages(args) => man_pages::run(args),
+        OpmCommand::Man(args) => man::run(args, printer),
         OpmCommand::Reference(args) => reference::run(args),
         OpmCommand::Complete(args) => complete::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
@@ -241,7 +243,7 @@ pub(crate) fn command() -> Command {
     {
         command = show_alpha(command);
     }
-    command
+    help::grouped(command)
 }
 
 /// Accepts switches in Go style: `--flag`, `--flag=true`, `--flag=false`.

@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use clap::Command;
+
 use crate::commands::operator_sdk;
 use crate::commands::registry_server;
 use crate::commands::{appregistry_server, config_map, operator_registry};
@@ -16,8 +18,16 @@ struct Personality {
     /// The file name that selects it.
     name: &'static str,
     run: fn(Vec<OsString>, &mut Printer) -> CommandResult,
+    /// Its arguments.
+    usage: Usage,
     /// Whether every failure has exit code 1, as in the existing program of that name.
     recorded: bool,
+}
+
+/// How the arguments of a program are described.
+pub(crate) enum Usage {
+    Command(fn() -> Command),
+    Text(&'static str),
 }
 
 impl Personality {
@@ -29,20 +39,60 @@ impl Personality {
 
 /// The programs by name; any other name means `opm`.
 const PERSONALITIES: &[Personality] = &[
-    Personality { name: "opm", run: cli::run, recorded: false },
-    Personality { name: "grpc_health_probe", run: health_probe::run, recorded: true },
-    Personality { name: "appregistry-server", run: appregistry_server::run, recorded: true },
-    Personality { name: "operator-registry", run: operator_registry::run, recorded: true },
-    Personality { name: "initializer", run: operator_registry::initialize, recorded: true },
-    Personality { name: "registry-server", run: registry_server::run, recorded: true },
-    Personality { name: "configmap-server", run: config_map::serve, recorded: true },
-    Personality { name: "operator-sdk", run: operator_sdk::run, recorded: true },
-    Personality { name: "oc-mirror", run: mirror::oc_mirror::run, recorded: true },
+    Personality { name: "opm", run: cli::run, usage: Usage::Command(cli::command), recorded: false },
+    Personality {
+        name: "grpc_health_probe",
+        run: health_probe::run,
+        usage: Usage::Text(health_probe::USAGE),
+        recorded: true,
+    },
+    Personality {
+        name: "appregistry-server",
+        run: appregistry_server::run,
+        usage: Usage::Command(appregistry_server::command),
+        recorded: true,
+    },
+    Personality {
+        name: "operator-registry",
+        run: operator_registry::run,
+        usage: Usage::Command(operator_registry::command),
+        recorded: true,
+    },
+    Personality {
+        name: "initializer",
+        run: operator_registry::initialize,
+        usage: Usage::Command(operator_registry::initializer),
+        recorded: true,
+    },
+    Personality {
+        name: "registry-server",
+        run: registry_server::run,
+        usage: Usage::Command(registry_server::command),
+        recorded: true,
+    },
+    Personality {
+        name: "configmap-server",
+        run: config_map::serve,
+        usage: Usage::Command(config_map::command),
+        recorded: true,
+    },
+    Personality {
+        name: "operator-sdk",
+        run: operator_sdk::run,
+        usage: Usage::Command(operator_sdk::command),
+        recorded: true,
+    },
+    Personality {
+        name: "oc-mirror",
+        run: mirror::oc_mirror::run,
+        usage: Usage::Command(mirror::oc_mirror::command),
+        recorded: true,
+    },
 ];
 
-/// Returns the names besides `opm`.
-pub(crate) fn other_names() -> impl Iterator<Item = &'static str> {
-    PERSONALITIES.iter().map(|one| one.name).filter(|name| *name != "opm")
+/// Returns the programs besides `opm`, with their arguments.
+pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static Usage)> {
+    PERSONALITIES.iter().map(|one| (one.name, &one.usage)).filter(|(name, _)| *name != "opm")
 }
 
 /// Runs the program that the first word of the command line selects.

@@ -28,6 +28,8 @@ use serde_json::{Map, Value};
 use source::UnpackReport;
 use source::catalog_bundles::RehearsedBundle;
 
+use crate::commands::version::VersionReport;
+
 /// The prefix of the names of report schemas.
 pub(crate) const PREFIX: &str = "report/";
 
@@ -82,6 +84,7 @@ pub(crate) const REPORTS: &[Report] = &[
     report::<PathReport<'_>>("upgrade-path", &["upgrade-path"]),
     report::<Validation<'_>>("validate", &["validate"]),
     report::<Verification>("verify", &["verify"]),
+    report::<VersionReport>("version", &["version"]),
     report::<WhyReport<'_>>("why", &["why"]),
 ];
 

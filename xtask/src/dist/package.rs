@@ -127,7 +127,7 @@ fn listed<'a>(sums: &'a str, version: &str) -> impl Iterator<Item = &'a str> {
 
 fn man_pages(program: &Program, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory)?;
-    output(program.command().arg("man-pages").arg(directory)).map(drop)
+    output(program.command().arg("man").arg("--to").arg(directory)).map(drop)
 }
 
 fn completion(program: &Program, shell: &str, file: &Path) -> Result<()> {

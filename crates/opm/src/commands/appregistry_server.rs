@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use catalog::query::Query;
-use clap::{CommandFactory, Parser};
+use clap::{Command, CommandFactory, Parser};
 use cluster::Access;
 use fbc::Limits;
 use legacy::app_registry::{Download, Downloaded, PackageSource, PublishError, WantedPackage};
@@ -98,10 +98,14 @@ impl AppRegistryFlags {
 }
 
 /// Parses the command line and runs the command.
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
+/// Returns the arguments of the program.
+pub(crate) fn command() -> Command {
     let command = go_conventions(AppRegistryServer::command());
-    let command = command.mut_arg("registries", |it| it.required(true)).mut_arg("packages", |it| it.short('o'));
-    let Some(args) = cli::parse::<AppRegistryServer>(command, arguments, printer)? else { return Ok(()) };
+    command.mut_arg("registries", |it| it.required(true)).mut_arg("packages", |it| it.short('o'))
+}
+
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
+    let Some(args) = cli::parse::<AppRegistryServer>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
     run_prepared(&args.serve, || load(&args))
 }

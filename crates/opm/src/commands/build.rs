@@ -232,7 +232,7 @@ fn catalog(root: &Path, allow_empty: bool) -> Result<ServedDirectory, Failure> {
 
 /// Returns the request for an image with programs, without a catalog.
 fn request(programs: Programs) -> Result<BuildImage<'static>, Failure> {
-    Ok(BuildImage::new(programs, personality::other_names().collect(), source_date_epoch()?))
+    Ok(BuildImage::new(programs, personality::others().map(|(name, _)| name).collect(), source_date_epoch()?))
 }
 
 /// Builds an image, and reports the problems of its catalog.
@@ -247,7 +247,7 @@ fn build(request: &BuildImage<'_>, store: &Store, printer: &Printer) -> Result<D
 
 /// Returns the layer of the program.
 pub(crate) fn program_layer(program: &Path) -> std::io::Result<Layer> {
-    serve::image::program_layer(program, &personality::other_names().collect::<Vec<_>>())
+    serve::image::program_layer(program, &personality::others().map(|(name, _)| name).collect::<Vec<_>>())
 }
 
 /// Returns the timestamp for reproducible builds, from `SOURCE_DATE_EPOCH`.

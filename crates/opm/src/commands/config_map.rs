@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory, Parser};
+use clap::{Command, CommandFactory, Parser};
 use cluster::{Access, ResourceKind, StoredBundle};
 use legacy::{DatabaseTarget, IfMissing, Strictness};
 use serde_json::Value;
@@ -113,9 +113,13 @@ struct ConfigMapServer {
 }
 
 /// Parses the command line of `configmap-server` and serves.
+/// Returns the arguments of the program.
+pub(crate) fn command() -> Command {
+    go_conventions(ConfigMapServer::command())
+}
+
 pub(crate) fn serve(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
-    let command = go_conventions(ConfigMapServer::command());
-    let Some(args) = cli::parse::<ConfigMapServer>(command, arguments, printer)? else { return Ok(()) };
+    let Some(args) = cli::parse::<ConfigMapServer>(command(), arguments, printer)? else { return Ok(()) };
     let (kubeconfig, namespace) = (args.kubeconfig.clone(), args.namespace.clone());
     let prepare = || {
         let map = get(Access { kubeconfig, context: None, namespace }, &args.name)?;

@@ -16,7 +16,7 @@ const CONNECTION_FAILURE: u8 = 2;
 const RPC_FAILURE: u8 = 3;
 const UNHEALTHY: u8 = 4;
 
-const USAGE: &str = "Usage: grpc_health_probe -addr=HOST:PORT [flags]
+pub(crate) const USAGE: &str = "Usage: grpc_health_probe -addr=HOST:PORT [flags]
 
 Checks the health of a gRPC server. Flags take one dash or two.
 

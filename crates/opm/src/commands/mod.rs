@@ -25,7 +25,7 @@ pub(crate) mod health_probe;
 pub(crate) mod index;
 pub(crate) mod init;
 pub(crate) mod list;
-pub(crate) mod man_pages;
+pub(crate) mod man;
 pub(crate) mod migrate;
 pub(crate) mod mirror;
 pub(crate) mod offline;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, Parser, Subcommand};
 use legacy::{Database, DatabaseTarget, FetchError, IfMissing, ImageList, Shrink, Strictness};
 use source::ContainerTool;
 
@@ -233,6 +233,16 @@ impl ServeArgs {
 }
 
 /// Parses the command line and runs the command.
+/// Returns the arguments of the program.
+pub(crate) fn command() -> Command {
+    go_conventions(OperatorRegistry::command())
+}
+
+/// Returns the arguments of `initializer`.
+pub(crate) fn initializer() -> Command {
+    go_conventions(Initializer::command())
+}
+
 pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     // The original documentation writes the flag with one dash.
     for argument in arguments.iter_mut().skip(1) {
@@ -242,8 +252,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Comman
             *argument = long;
         }
     }
-    let command = go_conventions(OperatorRegistry::command());
-    let Some(args) = cli::parse::<OperatorRegistry>(command, arguments, printer)? else { return Ok(()) };
+    let Some(args) = cli::parse::<OperatorRegistry>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
     match &args.command {
         OperatorRegistryCommand::Create(args) => Ok(Database::create(&args.database)?),
@@ -272,8 +281,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Comman
 
 /// Parses and runs the command line of `initializer`, formerly a separate program.
 pub(crate) fn initialize(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
-    let command = go_conventions(Initializer::command());
-    let Some(args) = cli::parse::<Initializer>(command, arguments, printer)? else { return Ok(()) };
+    let Some(args) = cli::parse::<Initializer>(initializer(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
     run_initializer(&args.args, &args.tls, printer)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, Parser, Subcommand};
 
 use super::{cleanup, run as run_commands};
 use crate::cli::{self, go_conventions};
@@ -36,9 +36,13 @@ enum OperatorSdkCommand {
     Cleanup(cleanup::CleanupArgs),
 }
 
+/// Returns the arguments of the program.
+pub(crate) fn command() -> Command {
+    go_conventions(OperatorSdk::command())
+}
+
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
-    let command = go_conventions(OperatorSdk::command());
-    let Some(sdk) = cli::parse::<OperatorSdk>(command, arguments, printer)? else { return Ok(()) };
+    let Some(sdk) = cli::parse::<OperatorSdk>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&sdk.tls, printer)?;
     match &sdk.command {
         OperatorSdkCommand::Run(args) => run_commands::run(args, &sdk.tls, printer),

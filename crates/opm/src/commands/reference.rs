@@ -8,6 +8,7 @@ use clap::{Arg, Command};
 
 use crate::exit::{CommandResult, in_path};
 use crate::help;
+use crate::personality::{self, Usage};
 use crate::reports::REPORTS;
 
 /// Write a reference page for each top-level command, and the schemas of reports
@@ -26,16 +27,44 @@ const GENERATED: &str = "<!-- Made by `cargo xtask docs`. -->\n\n";
 pub(crate) fn run(args: &ReferenceArgs) -> CommandResult {
     let mut command = crate::cli::command();
     command.build();
-    let mut index = format!("{GENERATED}# Commands\n\n| command | does |\n|---|---|\n");
-    let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
-    for group in command.get_subcommands().filter(shown) {
-        let name = group.get_name();
-        let about = group.get_about().map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(index, "| [`opm {name}`]({name}.md) | {} |", cell(&about));
+    let mut index = format!("{GENERATED}# Commands\n");
+    for (title, names) in help::GROUPS {
+        let _ = write!(index, "\n## {title}\n\n| command | does |\n|---|---|\n");
+        for name in names.iter().filter(|name| **name != "help") {
+            let Some(group) = command.find_subcommand(name) else { continue };
+            let about = group.get_about().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(index, "| [`opm {name}`]({name}.md) | {} |", cell(&about));
+            let mut page = String::from(GENERATED);
+            describe(group, 1, &mut page);
+            write(&args.directory.join(format!("{name}.md")), &page)?;
+        }
+    }
+    index += "\n## Commands and programs of the existing tools\n\n| name | does |\n|---|---|\n";
+    if let Some(alpha) = command.find_subcommand("alpha") {
+        index += "| [`opm alpha`](alpha.md) | Commands under the names that older tools use |\n";
         let mut page = String::from(GENERATED);
-        describe(group, 1, &mut page);
+        describe(alpha, 1, &mut page);
+        write(&args.directory.join("alpha.md"), &page)?;
+    }
+    for (name, usage) in personality::others() {
+        let (about, page) = match usage {
+            Usage::Command(command) => {
+                let mut command = help::keep_examples(command());
+                command.build();
+                let mut page = String::from(GENERATED);
+                describe(&command, 1, &mut page);
+                (command.get_about().map(ToString::to_string).unwrap_or_default(), page)
+            }
+            Usage::Text(usage) => {
+                let lines: String =
+                    usage.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect();
+                ("Checks the health of a gRPC server".to_owned(), format!("{GENERATED}# {name}\n\n{lines}"))
+            }
+        };
+        let _ = writeln!(index, "| [`{name}`]({name}.md) | {} |", cell(&about));
         write(&args.directory.join(format!("{name}.md")), &page)?;
     }
+    index += "\nThe program is each of these when it is called by that name, and as `opm NAME`.\n";
     let reports = args.directory.join("reports");
     fs::create_dir_all(&reports).map_err(|error| in_path(&reports, &error))?;
     for report in REPORTS {
@@ -56,7 +85,7 @@ fn describe(command: &Command, level: usize, page: &mut String) {
     let _ = writeln!(page, "{} {name}\n", "#".repeat(level.min(4)));
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     let _ = writeln!(page, "{}\n", escape(about.trim_end()));
-    let usage = command.clone().render_usage().to_string();
+    let usage = help::printed(&command.clone().render_usage().to_string());
     let usage = usage.trim_start_matches("Usage: ").replace('\n', "\n    ");
     let _ = writeln!(page, "    {}\n", usage.trim_end());
     let args = || command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help");

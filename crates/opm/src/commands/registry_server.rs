@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser};
+use clap::{Command, CommandFactory, Parser};
 
 use super::registry::serve::{self, ServeArgs};
 use crate::cli::{self, go_conventions};
@@ -24,8 +24,12 @@ struct RegistryServer {
 }
 
 /// Parses the command line and serves.
+/// Returns the arguments of the program.
+pub(crate) fn command() -> Command {
+    go_conventions(RegistryServer::command())
+}
+
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
-    let command = go_conventions(RegistryServer::command());
-    let Some(args) = cli::parse::<RegistryServer>(command, arguments, printer)? else { return Ok(()) };
+    let Some(args) = cli::parse::<RegistryServer>(command(), arguments, printer)? else { return Ok(()) };
     serve::run(&args.serve, printer)
 }

@@ -6,7 +6,7 @@ mod refused;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, Parser, Subcommand};
 use common::Common;
 use mirror::destination::MirrorDestination;
 use mirror::lock::Lock;
@@ -95,9 +95,13 @@ struct OcMirrorArgs {
     catalog_program: CatalogProgram,
 }
 
+/// Returns the arguments of the program.
+pub(crate) fn command() -> Command {
+    refused::add(go_conventions(OcMirror::command()))
+}
+
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
-    let command = refused::add(go_conventions(OcMirror::command()));
-    let Some(parsed) = cli::parse::<OcMirror>(command, arguments, printer)? else { return Ok(()) };
+    let Some(parsed) = cli::parse::<OcMirror>(command(), arguments, printer)? else { return Ok(()) };
     match &parsed.command {
         Some(OcMirrorCommand::Delete(args)) => delete::run(args, printer),
         Some(OcMirrorCommand::Version) => {

@@ -1,0 +1,59 @@
+//! `opm man`: the manual pages of commands. Packages of opm ship them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Command;
+
+use crate::exit::{CommandResult, Failure};
+use crate::printer::Printer;
+
+/// Print the manual page of a command, or write all of them
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+        opm man edit add-bundle | man -l -\n  \
+        opm man --to /usr/local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Command; that of opm if left out
+    #[arg(value_name = "COMMAND", conflicts_with = "to")]
+    command: Vec<String>,
+    /// Write the pages of all commands to this directory, which is created if missing
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &ManArgs, printer: &mut Printer) -> CommandResult {
+    let mut command = crate::cli::command().disable_help_subcommand(true);
+    command.build();
+    if let Some(directory) = &args.to {
+        let in_directory = |error: io::Error| Failure::world(format!("{}: {error}", directory.display()));
+        fs::create_dir_all(directory).map_err(in_directory)?;
+        return write(&command, "opm", directory).map_err(in_directory);
+    }
+    let mut name = "opm".to_owned();
+    let mut found = &command;
+    for word in &args.command {
+        let Some(sub) = found.find_subcommand(word) else {
+            return Err(Failure::usage(format!("{} has no command {word:?}", name.replace('-', " "))));
+        };
+        name = format!("{name}-{word}");
+        found = sub;
+    }
+    Ok(printer.data().write_all(&page(found)?)?)
+}
+
+fn page(command: &Command) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone()).section("1").source("opm").date("").render(&mut text)?;
+    Ok(text)
+}
+
+/// Writes the pages of a command and its subcommands. `opm bundle validate` becomes `opm-bundle-validate.1`.
+fn write(command: &Command, name: &str, directory: &Path) -> io::Result<()> {
+    fs::write(directory.join(format!("{name}.1")), page(command)?)?;
+    for below in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        write(below, &format!("{name}-{}", below.get_name()), directory)?;
+    }
+    Ok(())
+}
