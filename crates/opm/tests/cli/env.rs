@@ -86,7 +86,10 @@ impl TestEnv {
     /// Returns the commands below a command that have no subcommands, from its help.
     pub(crate) fn commands(&self, above: &[&str]) -> Vec<String> {
         let help = self.stdout(&[above, &["--help"]].concat());
-        let names = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        // The program itself lists its commands in groups.
+        let first = if above.is_empty() { "Author:" } else { "Commands:" };
+        let names = help.lines().skip_while(|line| *line != first).skip(1);
+        let names = names.take_while(|line| !line.starts_with("Topics") && (above.is_empty() || !line.is_empty()));
         let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
         let names: Vec<&str> =
             names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();

@@ -57,6 +57,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("validate", "validate catalog --warnings"),
     ("validate", "validate lonely --deps"),
     ("validate", "validate broken"),
+    ("version", "version"),
     ("why", "why catalog lantern"),
     ("why", "why small foo=1.0.0"),
 ];
