@@ -231,6 +231,11 @@ impl Fbc {
         &self.blobs
     }
 
+    /// Returns the first of its directories that is a bundle rather than a catalog.
+    pub fn bundle_directory(&self) -> Option<&Path> {
+        self.roots.iter().map(PathBuf::as_path).find(|root| files::is_bundle_dir(root))
+    }
+
     /// Returns a path that can be opened.
     pub fn full_path_of(&self, file: FileId) -> Option<PathBuf> {
         let file = self.files.get(file.0 as usize)?;

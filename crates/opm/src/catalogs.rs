@@ -3,7 +3,7 @@
 use catalog::{Catalog, Warnings};
 use fbc::Fbc;
 use fbc::fault::{Class, Fault as _};
-use source::{Failed, Images, Rejected, SourceOptions};
+use source::{Failed, Images, Rejected, SourceError, SourceOptions};
 
 use crate::exit::Failure;
 use crate::printer::Printer;
@@ -24,6 +24,9 @@ pub(crate) fn report_rejected(rejected: &Rejected, printer: &Printer) -> Failure
         match failed {
             Failed::Error(error) => {
                 printer.error(&format!("render reference \"{reference}\": {error}"));
+                if let Some(hint) = error.hint() {
+                    printer.help(&hint);
+                }
                 if error.class() == Class::World {
                     class = Class::World;
                 }
@@ -35,6 +38,11 @@ pub(crate) fn report_rejected(rejected: &Rejected, printer: &Printer) -> Failure
         }
     }
     Failure::Printed(class)
+}
+
+/// Returns the failure for a directory with problems that is a bundle: its files are no catalog files.
+pub(crate) fn bundle_instead(fbc: &Fbc) -> Option<Failure> {
+    Some(SourceError::Bundle(fbc.bundle_directory()?.display().to_string()).into())
 }
 
 /// Loads and checks the catalog `reference`.

@@ -4,7 +4,7 @@ use edit::{EditError, Notices};
 
 use crate::exit::Failure;
 use crate::printer::Printer;
-use crate::report;
+use crate::{catalogs, report};
 
 impl Notices for Printer {
     fn warn(&self, warning: &str) {
@@ -16,6 +16,9 @@ impl Notices for Printer {
 pub(crate) fn failure(error: EditError, printer: &Printer) -> Failure {
     match error {
         EditError::Unreadable { fbc, problems } => {
+            if let Some(failure) = catalogs::bundle_instead(&fbc) {
+                return failure;
+            }
             report::show(printer, &report::find(&fbc, &problems));
             Failure::Reported
         }

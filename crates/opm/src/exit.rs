@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use fbc::fault::{Class, Fault};
 use source::{Invalid, SourceError};
 
-use crate::printer::{Printer, Style};
+use crate::printer::Printer;
 use crate::report;
 
 /// The result of a command.
@@ -175,7 +175,7 @@ impl Failure {
                 if let Failure::Fault(_, fault) = self
                     && let Some(hint) = fault.hint()
                 {
-                    printer.report(&format!("{} {hint}", printer.paint(Style::Help, "help:")));
+                    printer.help(&hint);
                 }
             }
         }

@@ -108,6 +108,11 @@ impl Printer {
         self.report(text.trim_end());
     }
 
+    /// Writes how to fix what was reported to stderr.
+    pub(crate) fn help(&self, text: &str) {
+        self.report(&format!("{} {text}", self.paint(Style::Help, "help:")));
+    }
+
     /// Writes a line to stderr, and ignores failures.
     ///
     /// Messages quote untrusted text, so control characters are escaped.

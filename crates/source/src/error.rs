@@ -12,6 +12,7 @@ use fbc::fault::{Class, Fault};
 use image::{CONFIGS_LABEL, ImageReferenceError, UnpackError};
 
 use crate::container::ToolError;
+use crate::images::BUNDLE_LABEL;
 use crate::template::TemplateReferenceError;
 
 /// Why a source cannot be used.
@@ -44,7 +45,7 @@ pub enum SourceError {
     Bundle(String),
     /// A bundle was given to a command that renders catalogs.
     #[error("cannot render reference: type not allowed: it is a bundle, not a catalog")]
-    BundleNotAllowed,
+    BundleNotAllowed(String),
     /// A bundle was given to a command that lists catalogs.
     #[error("cannot list non-index \"{0}\": it is a bundle")]
     NotAnIndex(String),
@@ -319,6 +320,23 @@ impl Fault for SourceError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
             SourceError::Exist(_) => Some("remove them, or choose another directory".into()),
+            SourceError::Bundle(name)
+            | SourceError::BundleNotAllowed(name)
+            | SourceError::NotAnIndex(name)
+            | SourceError::BundleImage(name) => Some(
+                format!("'opm bundle validate {name}' checks it, and 'opm render {name}' renders it as a catalog").into(),
+            ),
+            SourceError::NoLabels(_) | SourceError::OtherLabels { .. } | SourceError::NoCatalogLabel(_) => {
+                Some(format!(
+                    "the image is neither a catalog nor a bundle: it has none of the labels {CONFIGS_LABEL} (catalog), \
+                     {DATABASE_LABEL} (database) and {BUNDLE_LABEL} (bundle); check its name, or build it with 'opm build' \
+                     or 'opm bundle build'"
+                ).into())
+            }
+            SourceError::Named { source, .. }
+            | SourceError::Content { source, .. }
+            | SourceError::Base { source, .. } => source.hint(),
+            SourceError::Shared(error) => error.hint(),
             _ => None,
         }
     }

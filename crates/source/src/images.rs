@@ -16,7 +16,7 @@ use crate::error::{SourceError, at};
 use crate::progress::{RunningStage, SourceProgress, SourceStage};
 
 /// The label of a bundle.
-const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
+pub(crate) const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
 
 /// The timeout of optional registry requests.
 const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(5);

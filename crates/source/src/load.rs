@@ -119,7 +119,9 @@ pub fn load(references: &[String], options: &SourceOptions<'_>) -> Result<Fbc, B
                 Ok(loaded) => failed.push((reference.to_owned(), Failed::Problems(loaded.problems))),
                 Err(error) => fail(reference, error.into()),
             },
-            Ok(NamedSource::Bundle(..)) if options.catalogs_only => fail(reference, SourceError::BundleNotAllowed),
+            Ok(NamedSource::Bundle(..)) if options.catalogs_only => {
+                fail(reference, SourceError::BundleNotAllowed(reference.to_owned()));
+            }
             Ok(NamedSource::Bundle(path, image)) => {
                 // There can be hundreds of bundles: render consecutive ones in parallel.
                 let mut together = vec![(reference, path, image)];

@@ -26,7 +26,7 @@ use crate::followed::FollowedImage;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{interrupt, limits, log, report};
+use crate::{catalogs, interrupt, limits, log, report};
 
 /// Serve a catalog over gRPC
 #[derive(clap::Args)]
@@ -289,6 +289,9 @@ pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
         return Failure::message(empty).hint(Some("--allow-empty accepts a catalog without any blobs"));
     }
     if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {
+        if let Some(failure) = catalogs::bundle_instead(fbc) {
+            return failure;
+        }
         report::show(printer, &report::find(fbc, problems));
     }
     Failure::message(text)

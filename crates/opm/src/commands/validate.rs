@@ -1,6 +1,7 @@
 //! `opm validate`: reports all problems of a catalog in one run.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use catalog::Warnings;
@@ -19,7 +20,7 @@ use crate::choice::choice;
 use crate::exit::{CommandResult, Failure};
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
-use crate::{limits, report};
+use crate::{catalogs, limits, report};
 
 /// Check a file-based catalog and report all problems
 #[derive(clap::Args)]
@@ -113,12 +114,11 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     }
     let found = report::find(&fbc, &problems);
     let passed = !found.iter().any(LocatedProblem::is_error);
-    if args.output == ValidateOutput::Text && !passed && fbc::load::is_bundle_dir(path) {
-        let source = &args.source;
-        return Err(Failure::message(format!(
-            "\"{source}\" is a bundle directory, not a catalog\nhelp: 'opm bundle validate {source}' checks it, and 'opm render \
-             {source}' renders it as a catalog"
-        )));
+    if args.output == ValidateOutput::Text
+        && !passed
+        && let Some(failure) = catalogs::bundle_instead(&fbc)
+    {
+        return Err(failure);
     }
     match args.output {
         ValidateOutput::Text if args.tree => report::show_tree(printer, &found),
@@ -159,11 +159,33 @@ fn open(source: &str, images: &Images) -> Result<NamedSource, Failure> {
         return Ok(NamedSource::Catalog(path.into()));
     }
     if path.exists() && !source::is_database(path) {
+        if !path.extension().is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|known| extension == *known)) {
+            let message = format!("\"{source}\" is {}, not a catalog", kind_of_file(path)?);
+            let help = "a catalog is a directory, an image or a SQLite database";
+            return Err(Failure::message(message).hint(Some(help)));
+        }
         let parent = fbc::scratch::parent(path).display();
         let help = format!("to check the catalog that the file belongs to: opm validate {parent}");
         return Err(Failure::message(format!("\"{source}\" is not a directory\nhelp: {help}")));
     }
     Ok(source::resolve_one(source, images).map_err(|error| error.named(source))?)
+}
+
+/// Describes a file that is no database by its first bytes.
+fn kind_of_file(path: &Path) -> io::Result<&'static str> {
+    if !path.is_file() {
+        return Ok("not a file");
+    }
+    let mut start = Vec::new();
+    File::open(path)?.take(512).read_to_end(&mut start)?;
+    Ok(match &*start {
+        [] => "an empty file",
+        [0x1f, 0x8b, ..] => "a gzip archive",
+        bytes if bytes.contains(&0) || std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_some()) => {
+            "a binary file of another kind"
+        }
+        _ => "a text file of another kind",
+    })
 }
 
 /// Lists the files that do not look like catalog files: the user probably checks a whole repository.

@@ -274,9 +274,46 @@ fn a_bundle_directory_is_recognized() {
     exit 1
     --- stdout
     --- stderr
-    error: "foo" is a bundle directory, not a catalog
+    error: "foo" is a bundle, not a catalog
     help: 'opm bundle validate foo' checks it, and 'opm render foo' renders it as a catalog
     "#);
+    // The words before are those of the existing tool where it has some.
+    let help = "help: 'opm bundle validate foo' checks it, and 'opm render foo' renders it as a catalog\n";
+    for command in [
+        &["build", "foo", "--data-only", "--to", "oci:out"][..],
+        &["serve", "foo", "--cache-dir", "cache", "--cache-only"],
+        &["site", "build", "foo", "--to", "out"],
+        &["list", "packages", "foo"],
+        &["diff", "foo", "foo"],
+        &["migrate", "foo", "out"],
+        &["check-upgrades", "foo", "foo"],
+        &["resolve", "foo", "--install", "foo"],
+        &["upgrade-path", "foo", "foo", "--from", "1.0.0"],
+        &["why", "foo", "foo"],
+        &["edit", "remove", "foo", "--package", "foo"],
+    ] {
+        let shown = env.opm(command);
+        assert!(shown.contains(" a bundle") && shown.contains(help), "{command:?}\n{shown}");
+        assert!(!shown.contains("schema"), "{command:?}\n{shown}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_catalog_is_described() {
+    let env = TestEnv::new();
+    env.file("index.db", "").file("notes.txt", "to do\n");
+    std::fs::write(env.path("other.db"), b"\x00\x01\xff").unwrap();
+    std::fs::write(env.path("catalog.tar.gz"), b"\x1f\x8b\x08").unwrap();
+    let help = "help: a catalog is a directory, an image or a SQLite database\n";
+    for (file, kind) in [
+        ("index.db", "an empty file"),
+        ("notes.txt", "a text file of another kind"),
+        ("other.db", "a binary file of another kind"),
+        ("catalog.tar.gz", "a gzip archive"),
+    ] {
+        let expected = format!("exit 1\n--- stdout\n--- stderr\nerror: \"{file}\" is {kind}, not a catalog\n{help}");
+        assert_eq!(env.opm(&["validate", file]), expected);
+    }
 }
 
 #[test]

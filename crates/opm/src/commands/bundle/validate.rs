@@ -14,7 +14,7 @@ use crate::exit::{CommandResult, Failure};
 use crate::findings;
 use crate::images::{self, PullFlags, TlsFlags};
 use crate::limits;
-use crate::printer::{Printer, Style};
+use crate::printer::Printer;
 use fbc::scratch::TempFolder;
 
 /// Check a bundle
@@ -130,7 +130,7 @@ fn report(dir: &Path, shown: Option<&str>, optional: &[Optional], printer: &Prin
     }
     if !dir.join("manifests").exists() && !dir.join("metadata").exists() {
         let help = "a bundle is a directory with 'manifests' and 'metadata'; 'opm validate' checks a catalog";
-        printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
+        printer.help(help);
     }
     if of(is_error).next().is_none() { Ok(()) } else { Err(Failure::Reported) }
 }
