@@ -317,6 +317,11 @@ impl SubscriptionStatus {
     pub(crate) fn install_plan(&self) -> Option<&str> {
         self.install_plan_ref.as_ref().map(|plan| plan.name.as_str())
     }
+
+    /// Returns the installed version. The status lags behind OLM: at first it names only the version of the last plan.
+    pub(crate) fn version(&self) -> &str {
+        if self.installed_csv.is_empty() { &self.current_csv } else { &self.installed_csv }
+    }
 }
 
 impl Spec for SubscriptionSpec {
@@ -1120,6 +1125,15 @@ mod tests {
         assert!(plan.unwrap_err().to_string().contains("the field status.plan[1].resource.name cannot be read"));
         let source = decode::<CatalogSource>(json!({"metadata": {"name": 1, "namespace": "ns"}}));
         assert!(source.unwrap_err().to_string().contains("the field metadata.name cannot be read"));
+    }
+
+    #[test]
+    fn a_status_that_lags_behind_names_the_installed_version() {
+        let version =
+            |status: Value| decode::<Subscription>(json!({"status": status})).unwrap().status.version().to_owned();
+        assert_eq!(version(json!({"currentCSV": "foo.v1"})), "foo.v1");
+        assert_eq!(version(json!({"currentCSV": "foo.v2", "installedCSV": "foo.v1"})), "foo.v1");
+        assert_eq!(version(json!({})), "");
     }
 
     #[test]

@@ -262,7 +262,7 @@ pub(super) async fn upgrade(
     let namespace = &subscription.namespace;
     let operator = RunOperator { package, version, csv, namespace, mode: None, catalog: &source };
     let report = RunReport::installed(OlmGeneration::V0, operator, ledger, requests);
-    Ok(RunReport { created_by_olm, ..report.upgrade_from(&there.status.installed_csv) })
+    Ok(RunReport { created_by_olm, ..report.upgrade_from(there.status.version()) })
 }
 
 /// Returns the other Subscriptions to a catalog in all namespaces.
