@@ -24,6 +24,8 @@ pub struct BundleSummary {
     pub name: String,
     /// The version, unparsed; empty if there is none.
     pub version: String,
+    /// The file of the CSV.
+    pub csv_file: String,
     /// The package; empty for manifests without metadata.
     pub package: String,
     /// The channels, as annotated.
@@ -169,6 +171,7 @@ fn parts(manifests: BundleManifests, metadata: Option<&Metadata>, limits: &Limit
     Ok(BundleSummary {
         name: csv.name.clone(),
         version,
+        csv_file: file(),
         replaces: csv.replaces().map_err(decode)?,
         skips: csv.skips().map_err(decode)?,
         skip_range: csv.annotation(SKIP_RANGE).unwrap_or_default().into_owned(),

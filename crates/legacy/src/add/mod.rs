@@ -245,7 +245,13 @@ fn read_all(
             continue;
         }
         let shown = if image.is_empty() { directory.display().to_string() } else { image.clone() };
-        match bundle::read(directory, &options.limits) {
+        let read = bundle::read(directory, &options.limits).map_err(|error| error.to_string());
+        // Nothing could convert or serve it.
+        let read = read.and_then(|contents| match &*contents.version {
+            "" => Err(format!("{}: spec.version is missing: write it in full, as in 1.2.3", contents.csv_file)),
+            _ => Ok(contents),
+        });
+        match read {
             Ok(mut contents) => {
                 added.warnings.extend(contents.warnings.drain(..).map(|warning| format!("{shown}: {warning}")));
                 let manifests = spool

@@ -254,6 +254,10 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Comman
     }
     let Some(args) = cli::parse::<OperatorRegistry>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
+    // The others pass a bundle to OLM.
+    if !matches!(args.command, OperatorRegistryCommand::ConfigMap(_) | OperatorRegistryCommand::Serve(_)) {
+        database::notice(printer);
+    }
     match &args.command {
         OperatorRegistryCommand::Create(args) => Ok(Database::create(&args.database)?),
         OperatorRegistryCommand::Add(add_args) => run_add(add_args, &args.tls, printer),
@@ -283,6 +287,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Comman
 pub(crate) fn initialize(arguments: Vec<OsString>, printer: &mut Printer) -> CommandResult {
     let Some(args) = cli::parse::<Initializer>(initializer(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
+    database::notice(printer);
     run_initializer(&args.args, &args.tls, printer)
 }
 

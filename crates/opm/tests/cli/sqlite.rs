@@ -196,6 +196,36 @@ fn only_deprecated_commands_print_a_notice() {
 }
 
 #[test]
+fn the_original_commands_print_the_notice_of_database_indexes() {
+    let env = etcd();
+    for command in [
+        "create index.db",
+        "add ./0.6.1 index.db",
+        "manifest index.db",
+        "delete-latest etcd index.db",
+        "delete etcd index.db",
+        "initializer -m none -o index.db",
+    ] {
+        let words: Vec<&str> = ["operator-registry"].into_iter().chain(command.split(' ')).collect();
+        let shown = env.opm(&words);
+        assert_eq!(shown.matches("DEPRECATION NOTICE").count(), 1, "{command}\n{shown}");
+    }
+}
+
+#[test]
+fn a_bundle_without_a_version_is_refused() {
+    let env = etcd();
+    let csv = env.read("0.6.1/manifests/csv.yaml").replace("  version: 0.6.1\n", "");
+    env.file("0.6.1/manifests/csv.yaml", csv);
+    for mode in ["replaces", "semver", "semver-skippatch"] {
+        let shown = env.opm(&["registry", "add", "-b", "./0.6.1", "-d", "index.db", "--mode", mode]);
+        let expected = "error: error loading bundle ./0.6.1: manifests/csv.yaml: spec.version is missing: write it in \
+                        full, as in 1.2.3\n";
+        assert!(shown.starts_with("exit 1") && shown.ends_with(expected), "{mode}\n{shown}");
+    }
+}
+
+#[test]
 fn the_directory_of_manifests_has_a_default() {
     let env = etcd();
     let shown = env.opm(&["operator-registry", "serve", "-c", "my-bundle", "--kubeconfig", "none"]);
