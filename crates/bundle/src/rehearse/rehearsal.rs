@@ -392,15 +392,8 @@ impl Prediction {
         };
         let (ours, theirs) = (names(&self.objects), names(&other.objects));
         let mut lines = Vec::new();
-        let list = |names: Vec<&String>| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        let more: Vec<&String> = theirs.difference(&ours).collect();
-        if !more.is_empty() {
-            lines.push(format!("also makes: {}", list(more)));
-        }
-        let less: Vec<&String> = ours.difference(&theirs).collect();
-        if !less.is_empty() {
-            lines.push(format!("does not make: {}", list(less)));
-        }
+        lines.extend(theirs.difference(&ours).map(|name| format!("also makes {name}")));
+        lines.extend(ours.difference(&theirs).map(|name| format!("does not make {name}")));
         let (our_pods, their_pods) = (pod_annotations(&self.objects), pod_annotations(&other.objects));
         for (name, ours) in our_pods {
             let Some(theirs) = their_pods.get(&name) else { continue };

@@ -19,9 +19,17 @@ pub fn text(reports: &[ChannelReport], new: &str, all: bool) -> String {
             continue;
         }
         let _ = writeln!(out, "{} / {}", report.package, report.channel);
-        for outcome in shown {
-            let mark = if outcome.is_regression() { "!" } else { " " };
-            let _ = writeln!(out, "  {mark} {} {}", outcome.bundle, outcome.words());
+        let shown = shown.into_iter().map(|outcome| (outcome.is_regression(), outcome.words(), &outcome.bundle));
+        let shown: Vec<_> = shown.collect();
+        // Neighbours with one reason share it.
+        for same in shown.chunk_by(|one, next| (one.0, &one.1) == (next.0, &next.1)) {
+            let names = same.iter().map(|(is_regression, _, bundle)| {
+                let mark = if *is_regression { "!" } else { " " };
+                format!("  {mark} {bundle}")
+            });
+            out.push_str(&names.collect::<Vec<_>>().join("\n"));
+            let each = if same.len() > 1 { "\n    each" } else { "" };
+            let _ = writeln!(out, "{each} {}", same[0].1);
         }
         if let Some(advice) = report.advice(new) {
             let _ = writeln!(out, "    fix: {advice}");

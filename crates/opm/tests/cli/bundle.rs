@@ -139,11 +139,11 @@ fn invalid_bundles_are_not_unpacked() {
         &["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"],
     ];
     env.stdout(&make.concat());
-    insta::assert_snapshot!(env.opm(&["bundle", "validate", "foo"]), @r"
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "foo"]), @"
     exit 1
     --- stdout
     --- stderr
-    warning: Warning: Value : (foo.v1.0.0) annotations not found
+    warning: Value : (foo.v1.0.0) annotations not found
     error: Pod is not supported type for registryV1 bundle: pod.yaml
     ");
     let unpack = ["alpha", "bundle", "unpack", "oci:image", "-o", "out"];
@@ -166,20 +166,20 @@ fn rules_of_a_bundle_are_compiled() {
         format!("dependencies:\n- type: olm.constraint\n  value: {{failureMessage: why, cel: {{rule: \"{rule}\"}}}}\n")
     };
     env.file("1.3.0/metadata/dependencies.yaml", dependencies("properties.exists(p, p.type == 'a')"));
-    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0"]), @r"
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0"]), @"
     exit 0
     --- stdout
     --- stderr
-    warning: Warning: Value : (lantern.v1.3.0) example annotations not found
-    warning: Warning: Value : (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
+    warning: Value : (lantern.v1.3.0) example annotations not found
+    warning: Value : (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
     ");
     env.file("1.3.0/metadata/dependencies.yaml", dependencies("property.exists(p, p.type == 'a')"));
     insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0"]), @r#"
     exit 1
     --- stdout
     --- stderr
-    warning: Warning: Value : (lantern.v1.3.0) example annotations not found
-    warning: Warning: Value : (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
+    warning: Value : (lantern.v1.3.0) example annotations not found
+    warning: Value : (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
     error: Invalid CEL expression "property.exists(p, p.type == 'a')": undeclared reference to 'property'
     "#);
 }

@@ -450,3 +450,12 @@ fn crds_are_compared_with_the_previous_version() {
     error: "./nothing": the path does not exist
     "#);
 }
+
+#[test]
+fn a_message_has_its_level_once() {
+    let env = env();
+    for command in [&["bundle", "validate", "1.3.0"][..], &["bundle", "validate", "1.3.0", "--suite", "all"]] {
+        let shown = env.opm(command);
+        assert!(shown.contains("warning: ") && !shown.contains("Warning: "), "{shown}");
+    }
+}

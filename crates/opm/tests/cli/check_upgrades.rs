@@ -80,15 +80,16 @@ fn the_suggested_fix_works() {
         "foo.v1.1.0,foo.v1.2.0",
     ]);
     env.stdout(&["edit", "promote", "new", "foo.v1.3.0", "fast", "--create", "--skip", "foo.v1.2.0"]);
-    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new", "--all"]), @r"
+    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new", "--all"]), @"
     exit 0
     --- stdout
     foo / fast
         foo.v1.2.0 is upgraded to foo.v1.3.0
     foo / stable
-        foo.v1.0.0 is upgraded to foo.v1.3.0
-        foo.v1.1.0 is upgraded to foo.v1.3.0
-        foo.v1.2.0 is upgraded to foo.v1.3.0
+        foo.v1.0.0
+        foo.v1.1.0
+        foo.v1.2.0
+        each is upgraded to foo.v1.3.0
     nobody is stranded: 4 bundles in 2 channels checked
     --- stderr
     ");
@@ -117,6 +118,41 @@ fn dependencies_block_upgrades() {
     near / stable
         near.v1.0.0 is the newest
     nobody is stranded: 2 bundles in 2 channels checked
+    --- stderr
+    ");
+}
+
+#[test]
+fn neighbours_share_one_reason() {
+    let env = TestEnv::new();
+    let catalog = |entries: &str, last: u32| {
+        let bundle = |version: u32| {
+            format!(
+                "---\nschema: olm.bundle\npackage: foo\nname: foo.v{version}.0.0\nimage: quay.io/e/foo:v{version}\nproperties: \
+                 [{{type: olm.package, value: {{packageName: foo, version: {version}.0.0}}}}]\n"
+            )
+        };
+        let bundles: String = (1..=last).map(bundle).collect();
+        format!(
+            "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: foo\nname: \
+             stable\nentries: [{entries}]\n{bundles}"
+        )
+    };
+    let skips = "{name: foo.v4.0.0, skips: [foo.v1.0.0, foo.v2.0.0, foo.v3.0.0]}, {name: foo.v1.0.0}, {name: foo.v2.0.0}, {name: foo.v3.0.0}";
+    env.file("old/c.yaml", catalog(skips, 4));
+    let part = catalog("{name: foo.v4.0.0}", 4);
+    let (head, last) = (part.split("---\n").take(2), part.split("---\n").last());
+    env.file("new/c.yaml", head.chain(last).collect::<Vec<_>>().join("---\n"));
+    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new"]), @"
+    exit 1
+    --- stdout
+    foo / stable
+      ! foo.v1.0.0
+      ! foo.v2.0.0
+      ! foo.v3.0.0
+        each has no path: it is not in the channel any more, and nothing upgrades it; so far it is upgraded to foo.v4.0.0
+        fix: opm edit set-edge new foo.v4.0.0 --package foo --channel stable --add-skip foo.v1.0.0,foo.v2.0.0,foo.v3.0.0
+    3 of 4 bundles lose their upgrade
     --- stderr
     ");
 }

@@ -57,7 +57,10 @@ fn objects_are_listed_with_the_differences_of_the_other_olm() {
       creates ClusterRoleBinding foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff
 
     OLM v0 differs:
-      also makes: ClusterServiceVersion foo-system/foo.v1.1.0, OperatorCondition foo-system/foo.v1.1.0, Role foo-system/foo.v1.1.0, RoleBinding foo-system/foo.v1.1.0
+      also makes ClusterServiceVersion foo-system/foo.v1.1.0
+      also makes OperatorCondition foo-system/foo.v1.1.0
+      also makes Role foo-system/foo.v1.1.0
+      also makes RoleBinding foo-system/foo.v1.1.0
     --- stderr
     ");
 }

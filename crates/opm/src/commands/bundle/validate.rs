@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::{BundleCheck, BundleDirectory, Categories, CheckedBundle, Optional, Severity};
+use bundle::{BundleCheck, BundleDirectory, Categories, CheckedBundle, Finding, Optional, Severity};
 use clap::builder::TypedValueParser;
 use fbc::spelling::calendar::today;
 use source::{ContainerTool, Images, SourceError};
@@ -123,8 +123,11 @@ fn report(dir: &Path, shown: Option<&str>, optional: &[Optional], printer: &Prin
     let bundle = BundleDirectory::read(dir.to_path_buf(), shown.map(str::to_owned), &limits);
     let CheckedBundle { findings, waived } = bundle::check(bundle, &request, None)?;
     let of = |wanted: fn(Severity) -> bool| findings.iter().filter(move |finding| wanted(finding.severity));
-    of(is_warning).for_each(|finding| printer.warning(&finding.message));
-    of(is_error).for_each(|finding| printer.error(&finding.message));
+    // Messages of the existing validators begin with their level, which is printed before every message.
+    let message =
+        |finding: &Finding, level: &str| finding.message.strip_prefix(level).unwrap_or(&finding.message).to_owned();
+    of(is_warning).for_each(|finding| printer.warning(&message(finding, "Warning: ")));
+    of(is_error).for_each(|finding| printer.error(&message(finding, "Error: ")));
     if !waived.is_empty() {
         printer.report(&findings::waived_line(waived.len()));
     }
