@@ -10,7 +10,7 @@ use crate::progress;
 
 /// Writes to stdout and stderr.
 pub(crate) struct Printer {
-    out: BufWriter<Stdout>,
+    out: BufWriter<StandardOutput>,
     /// Whether to colour messages.
     pub(crate) colour: bool,
     /// Whether messages go to a terminal.
@@ -35,7 +35,7 @@ impl Printer {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         Printer {
-            out: BufWriter::with_capacity(1 << 16, io::stdout()),
+            out: BufWriter::with_capacity(1 << 16, StandardOutput(io::stdout())),
             colour: wanted && io::stderr().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
             colour_data: wanted && io::stdout().is_terminal(),
@@ -95,11 +95,13 @@ impl Printer {
 
     /// Reports an error that ends the program.
     pub(crate) fn error(&self, text: &str) {
+        let text = without_label(text, "Error: ");
         self.report(&format!("{} {text}", self.paint(Style::Error, "error:")));
     }
 
     /// Reports a problem that does not end the program.
     pub(crate) fn warning(&self, text: &str) {
+        let text = without_label(text, "Warning: ");
         self.report(&format!("{} {text}", self.paint(Style::Warning, "warning:")));
     }
 
@@ -120,6 +122,28 @@ impl Printer {
         progress::erase();
         let _ = writeln!(io::stderr().lock(), "{}", sanitized(text, self.colour));
     }
+}
+
+/// Stdout, whose errors name it: a full disk below it is not the one of temporary files.
+struct StandardOutput(Stdout);
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(in_stdout)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(in_stdout)
+    }
+}
+
+fn in_stdout(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("writing to standard output: {error}"))
+}
+
+/// Removes the label with which the existing tools start a message, since ours precedes it.
+fn without_label<'a>(text: &'a str, label: &str) -> &'a str {
+    text.strip_prefix(label).map_or(text, |rest| rest.trim_start_matches(": "))
 }
 
 /// Escapes control characters, except line breaks, tabs and, if `colour` is set, colour codes.

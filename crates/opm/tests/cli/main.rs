@@ -27,6 +27,7 @@ mod init;
 mod large_files;
 mod lessons;
 mod list;
+mod messages;
 mod migrate;
 mod mount_points;
 mod package_files;
