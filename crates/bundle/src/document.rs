@@ -4,7 +4,7 @@ use fbc::Limits;
 use fbc::documents::{EndOfDocuments, Splitter};
 use fbc::json::{self, JsonLayout, PathStep, Raw, Text};
 use fbc::spans::Spans;
-use fbc::yaml::{self, BadSeparator, YamlError};
+use fbc::yaml::{self, BadSeparator, YamlError, YamlFault};
 use serde_json::Value;
 
 use crate::whole::Position;
@@ -45,6 +45,30 @@ pub enum DocumentError {
     /// A value cannot be represented.
     #[error(transparent)]
     Value(#[from] serde_json::Error),
+}
+
+impl DocumentError {
+    /// Returns the position of a syntax error in YAML.
+    pub(crate) fn position(&self) -> Option<Position> {
+        match self {
+            DocumentError::Separator { line, .. } => Some(Position { line: line + 1, column: 1 }),
+            DocumentError::Yaml { line, source } => Some(Position { line: line + 1, column: source.column + 1 }),
+            _ => None,
+        }
+    }
+
+    /// Returns how to fix a syntax error, if its rule does not tell.
+    pub(crate) fn help(&self) -> Option<&'static str> {
+        match self {
+            DocumentError::Yaml { source, .. } => match &source.fault {
+                YamlFault::Tab(_) | YamlFault::Syntax("found character that cannot start any token") => {
+                    Some("indent with spaces instead of tabs, and quote a value that starts with '@', '`' or '%'")
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 /// The first document of a file.

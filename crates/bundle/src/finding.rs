@@ -237,8 +237,11 @@ impl Findings {
         fn place(it: &Finding) -> (&str, &str, usize) {
             (&it.bundle, &it.file, it.position.map_or(0, |at| at.line))
         }
-        findings
-            .sort_by(|a, b| (b.severity, place(a), a.id, &a.message).cmp(&(a.severity, place(b), b.id, &b.message)));
+        // A file that cannot be read explains other findings.
+        let later = |it: &Finding| it.id != "bundle-readable";
+        findings.sort_by(|a, b| {
+            (b.severity, later(a), place(a), a.id, &a.message).cmp(&(a.severity, later(b), place(b), b.id, &b.message))
+        });
         Findings { passed: !findings.iter().any(fail), findings, waived: Vec::new() }
     }
 

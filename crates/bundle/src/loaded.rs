@@ -90,7 +90,7 @@ impl LoadedBundle {
 pub(crate) fn locate(findings: &mut [Finding], directory: &Path, shown: Option<&str>, limits: &Limits) {
     let mut files: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, finding) in findings.iter().enumerate() {
-        if !finding.file.is_empty() && finding.position.is_none() {
+        if !finding.file.is_empty() {
             files.entry(finding.file.clone()).or_default().push(at);
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn locate(findings: &mut [Finding], directory: &Path, shown: Option<&
         let positions = whole::positions(directory, &file, &wanted, limits);
         for (at, position) in numbers.into_iter().zip(positions) {
             let finding = &mut findings[at];
-            finding.position = position;
+            finding.position = finding.position.or(position);
             if let Some(shown) = shown {
                 finding.file = Path::new(shown).join(&file).display().to_string();
             }

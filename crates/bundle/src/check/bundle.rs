@@ -252,7 +252,12 @@ pub fn check(
             None => {}
         }
         let name = loaded.whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
-        add_rehearsals(loaded.whole, request, &mut found);
+        if found.iter().any(is_unreadable) {
+            // What OLM and these rules say then only follows from the file that cannot be parsed.
+            found.retain(|finding| !AFTER_UNREADABLE.contains(&finding.id));
+        } else {
+            add_rehearsals(loaded.whole, request, &mut found);
+        }
         found.iter_mut().for_each(|finding| finding.bundle.clone_from(&name));
     }
     let mut found = unique(found);
@@ -260,6 +265,15 @@ pub fn check(
     loaded::locate(&mut found, &path, shown.as_deref(), request.limits);
     let waived = configuration.apply(&mut found, request.today, request.unused_waivers);
     Ok(CheckedBundle { findings: found, waived })
+}
+
+/// The rules about objects that can be in a file that cannot be parsed.
+const AFTER_UNREADABLE: [&str; 6] =
+    ["owned-crd", "crd-not-owned", "bundle-owned-crd", "bundle-crd-not-owned", "account-missing", "csv-example-api"];
+
+/// Returns whether a finding is a syntax error of a manifest.
+fn is_unreadable(finding: &Finding) -> bool {
+    finding.id == "bundle-readable" && finding.position.is_some()
 }
 
 /// Merges findings that several checks report.
@@ -291,6 +305,8 @@ fn compatible(dir: &Path, known: Option<&ParsedBundle>, request: &BundleCheck<'_
     if found.is_empty() || file::is_directory(&dir.join("manifests")) {
         found.extend(check_content(dir, &asked, limits).list);
     }
+    // The cause comes before what follows from it.
+    found.sort_by_key(|finding| !is_unreadable(finding));
     if !format.has_broken_rule && has_rules(dir, known, limits) {
         found.extend(broken_rules(dir, limits));
     }

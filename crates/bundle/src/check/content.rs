@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::hub::Categories;
 use super::media_type::media_type_of;
 use super::{Collector, MediaType, Optional, crd, csv, hub, manifest, meta, objects, read};
+use crate::error::ReadError;
 use crate::file;
 use crate::pointer::{list, text};
 use crate::whole::{ParsedBundle, several_csvs};
@@ -87,6 +88,12 @@ pub(super) fn check_content(dir: &Path, options: &ContentOptions<'_>, limits: &L
             Ok(object) => object,
             Err(error) => {
                 findings.error("bundle-readable", "", format!("{shown}: {error}"));
+                if let (ReadError::Document(error), Some(finding)) = (&error, findings.list.last_mut()) {
+                    finding.position = error.position();
+                    if let Some(help) = error.help() {
+                        finding.help = help.into();
+                    }
+                }
                 continue;
             }
         };

@@ -6,7 +6,7 @@ use fbc::Limits;
 use fbc::range::VersionRange;
 use serde_json::Value;
 
-use super::media_type::media_type_of;
+use super::media_type::{has_broken_manifest, media_type_of};
 use super::{Collector, MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read};
 use crate::error::Error;
 use crate::file;
@@ -46,7 +46,11 @@ fn check(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits, errors: &mut
     match documents.iter().find_map(|document| document.get("annotations").filter(|found| found.is_object())) {
         None => errors.push("Could not find annotations file".into()),
         Some(annotations) => {
-            let kind = media_type_of(&dir.join("manifests"), known, limits);
+            let manifests = dir.join("manifests");
+            let kind = match media_type_of(&manifests, known, limits) {
+                Ok(MediaType::Plain) if has_broken_manifest(&manifests, known, limits) => Ok(None),
+                kind => kind.map(Some),
+            };
             check_annotations(annotations, kind, errors);
         }
     }
@@ -59,7 +63,7 @@ fn check(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits, errors: &mut
     has_broken_rule
 }
 
-fn check_annotations(annotations: &Value, kind: Result<MediaType, Error>, errors: &mut Vec<String>) {
+fn check_annotations(annotations: &Value, kind: Result<Option<MediaType>, Error>, errors: &mut Vec<String>) {
     // Numbers and booleans are accepted as strings.
     let value = |key: &str| match annotations.get(key) {
         None => None,
@@ -72,7 +76,7 @@ fn check_annotations(annotations: &Value, kind: Result<MediaType, Error>, errors
     match (value(MEDIA_TYPE), kind) {
         (None, _) => errors.push(missing(MEDIA_TYPE)),
         (_, Err(error)) => errors.push(error.to_string()),
-        (Some(have), Ok(want)) if have != want.to_string() => {
+        (Some(have), Ok(Some(want))) if have != want.to_string() => {
             errors.push(format!("Expecting annotation \"{MEDIA_TYPE}\" to have value \"{want}\" instead of \"{have}\""))
         }
         _ => {}

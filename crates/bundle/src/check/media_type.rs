@@ -40,6 +40,16 @@ pub fn media_type(dir: &Path, limits: &Limits) -> Result<MediaType, Error> {
     media_type_of(dir, None, limits)
 }
 
+/// Returns whether a manifest cannot be parsed: it can be the CSV, so that the type is unknown without one.
+pub(super) fn has_broken_manifest(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits) -> bool {
+    let is_broken = |name: &std::ffi::OsString| {
+        manifest(name).is_none_or(|name| known.is_none_or(|known| known.first_of(&name).is_none()))
+            && file::is_plain(&dir.join(name))
+            && read(&dir.join(name), limits).is_err()
+    };
+    file::names(dir, limits).is_ok_and(|names| names.iter().any(is_broken))
+}
+
 /// Like [`media_type`], but does not read a file of `known` again.
 pub(super) fn media_type_of(dir: &Path, known: Option<&ParsedBundle>, limits: &Limits) -> Result<MediaType, Error> {
     let names = file::names(dir, limits)?;

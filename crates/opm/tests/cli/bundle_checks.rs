@@ -459,3 +459,29 @@ fn a_message_has_its_level_once() {
         assert!(shown.contains("warning: ") && !shown.contains("Warning: "), "{shown}");
     }
 }
+
+/// Nothing that only follows from the file is reported.
+#[test]
+fn a_tab_in_a_csv_is_reported_first_with_its_place() {
+    let env = env();
+    let file = "1.3.0/manifests/lantern.clusterserviceversion.yaml";
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    env.file(file, env.read(file).replacen("spec:", "\tspec:", 1));
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0"]), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: lantern.clusterserviceversion.yaml: line 8: found character that cannot start any token
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:8:1
+    help: indent with spaces instead of tabs, and quote a value that starts with '@', '`' or '%'
+    ");
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0", "--suite", "all"]), @"
+    exit 1
+    --- stdout
+    error: lantern.clusterserviceversion.yaml: line 8: found character that cannot start any token [bundle-readable]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:8:1
+      suites: rejected by olm-v0, olm-v1, community, certified
+      help: indent with spaces instead of tabs, and quote a value that starts with '@', '`' or '%'
+    --- stderr
+    ");
+}

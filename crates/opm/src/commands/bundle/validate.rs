@@ -127,7 +127,14 @@ fn report(dir: &Path, shown: Option<&str>, optional: &[Optional], printer: &Prin
     let message =
         |finding: &Finding, level: &str| finding.message.strip_prefix(level).unwrap_or(&finding.message).to_owned();
     of(is_warning).for_each(|finding| printer.warning(&message(finding, "Warning: ")));
-    of(is_error).for_each(|finding| printer.error(&message(finding, "Error: ")));
+    for finding in of(is_error) {
+        printer.error(&message(finding, "Error: "));
+        // The tools name the file at most.
+        if let ("bundle-readable", Some(at)) = (finding.id, finding.position) {
+            printer.report(&format!("  --> {}:{}:{}", finding.file, at.line, at.column));
+            printer.help(&finding.help);
+        }
+    }
     if !waived.is_empty() {
         printer.report(&findings::waived_line(waived.len()));
     }
