@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::api::{Api, DynamicObject};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use crate::{Error, ResourceKind};
+use crate::{Error, ResourceKind, kubeconfig};
 
 /// An object of any kind.
 pub type ClusterObject = DynamicObject;
@@ -35,7 +34,7 @@ pub struct Cluster {
 impl Access {
     /// Loads the configuration without sending a request.
     pub async fn connect(&self) -> Result<Cluster, Error> {
-        let mut config = self.config().await?;
+        let (mut config, _) = self.config().await?;
         // A server that accepts connections but never responds must not block a command forever; bookmarks keep
         // watches alive.
         config.read_timeout = Some(Duration::from_secs(295));
@@ -45,18 +44,23 @@ impl Access {
         Ok(Cluster { client, namespace })
     }
 
-    async fn config(&self) -> Result<Config, Error> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        if let Some(path) = &self.kubeconfig {
-            let named = |source| Error::Kubeconfig { path: path.clone(), source };
-            let kubeconfig = Kubeconfig::read_from(path).map_err(named)?;
-            return Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(named);
+    /// Returns the configuration and the name of its context, which a pod does not have.
+    async fn config(&self) -> Result<(Config, Option<String>), Error> {
+        match kubeconfig::load(self.kubeconfig.as_deref(), self.context.as_deref()).await {
+            Ok((mut config, context)) => {
+                if self.kubeconfig.is_none() && self.context.is_none() {
+                    config.apply_debug_overrides();
+                }
+                Ok((config, Some(context)))
+            }
+            Err(error) if self.kubeconfig.is_some() || self.context.is_some() => Err(error.into()),
+            // In a pod the configuration is that of its service account.
+            Err(error) => {
+                let mut config = Config::incluster().map_err(|_| error)?;
+                config.apply_debug_overrides();
+                Ok((config, None))
+            }
         }
-        let inferred = match &self.context {
-            Some(_) => Config::from_kubeconfig(&options).await.map_err(|error| error.to_string()),
-            None => Config::infer().await.map_err(|error| error.to_string()),
-        };
-        inferred.map_err(Error::NoCluster)
     }
 }
 

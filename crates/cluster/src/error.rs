@@ -1,10 +1,12 @@
 //! Errors of cluster operations.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use fbc::fault::{Class, Fault};
 
 use crate::bundle_map::BundleMapError;
+use crate::kubeconfig::KubeconfigError;
 use crate::run::catalog::RunCatalogError;
 use crate::run::install_mode::InstallModeError;
 use crate::run::objects::InjectedError;
@@ -14,17 +16,9 @@ use crate::run::planned::RecordError;
 /// Why a cluster operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kubeconfig cannot be used.
-    #[error("kubeconfig {}: {source}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: kube::config::KubeconfigError,
-    },
-    /// No cluster is configured.
-    #[error("no cluster configured: {0}")]
-    NoCluster(String),
+    /// The kubeconfig selects no cluster.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -162,6 +156,13 @@ impl Fault for Error {
             | Error::Exists { .. } => Class::Refused,
             Error::Api { source, .. } if is_decision(source) => Class::Refused,
             _ => Class::World,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Error::Kubeconfig(error) => error.hint().map(Cow::Owned),
+            _ => None,
         }
     }
 }

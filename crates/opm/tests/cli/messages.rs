@@ -26,3 +26,89 @@ fn a_full_output_is_not_a_full_temporary_folder() {
         );
     }
 }
+
+#[test]
+fn a_missing_kubeconfig_is_named_with_the_way_out() {
+    let env = TestEnv::new();
+    insta::assert_snapshot!(env.opm(&["catalog", "list"]), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: no cluster configured: kubeconfig [SCRATCH]/home/.kube/config does not exist
+    help: name the kubeconfig of a cluster with --kubeconfig or KUBECONFIG; --context selects one of its contexts
+    ");
+    insta::assert_snapshot!(env.opm(&["catalog", "list", "--kubeconfig", "nowhere"]), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: no cluster configured: kubeconfig nowhere does not exist
+    help: name the kubeconfig of a cluster with --kubeconfig or KUBECONFIG; --context selects one of its contexts
+    ");
+    let output = env.command().args(["catalog", "list"]).env("KUBECONFIG", "nowhere").output().unwrap();
+    insta::assert_snapshot!(env.show(output), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: no cluster configured: kubeconfig nowhere (from KUBECONFIG) does not exist
+    help: name the kubeconfig of a cluster with --kubeconfig or KUBECONFIG; --context selects one of its contexts
+    ");
+    insta::assert_snapshot!(env.opm(&["catalog", "list", "--kubeconfig", "."]), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: kubeconfig . cannot be read: Is a directory (os error 21)
+    ");
+}
+
+#[test]
+fn an_unknown_context_leads_to_the_known_ones() {
+    let env = TestEnv::new();
+    let config = r"
+clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]
+contexts: [{name: prod, context: {cluster: c}}, {name: staging, context: {cluster: c}}]
+";
+    env.file("config", config);
+    let list = ["catalog", "list", "--kubeconfig", "config"];
+    insta::assert_snapshot!(env.opm(&list), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: kubeconfig config does not set current-context
+    help: select one of its contexts with --context: prod, staging
+    ");
+    insta::assert_snapshot!(env.opm(&[&list[..], &["--context", "prid"]].concat()), @r#"
+    exit 3
+    --- stdout
+    --- stderr
+    error: kubeconfig config has no context "prid"
+    help: did you mean "prod"? its contexts are: prod, staging
+    "#);
+    let output = env.command().args(["catalog", "list", "--context", "x"]).env("KUBECONFIG", "config").output();
+    insta::assert_snapshot!(env.show(output.unwrap()), @r#"
+    exit 3
+    --- stdout
+    --- stderr
+    error: kubeconfig config has no context "x"
+    help: its contexts are: prod, staging
+    "#);
+    env.file("config", "");
+    insta::assert_snapshot!(env.opm(&list), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: kubeconfig config has no contexts
+    help: name the kubeconfig of a cluster with --kubeconfig or KUBECONFIG; --context selects one of its contexts
+    ");
+}
+
+#[test]
+fn an_invalid_kubeconfig_shows_no_secrets() {
+    let env = TestEnv::new();
+    env.file("config", "clusters: 5\nusers: [{name: a, user: {token: hidden}}]\n");
+    insta::assert_snapshot!(env.opm(&["catalog", "list", "--kubeconfig", "config"]), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: kubeconfig config is not valid: expected sequence start at line 1, column 11
+    ");
+}

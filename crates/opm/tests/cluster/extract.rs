@@ -135,7 +135,7 @@ async fn a_missing_map_or_cluster_is_reported() {
     exit 1
     --- stdout
     --- stderr
-    error: cluster config failed: Cannot load config for REST client: kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
+    error: cluster config failed: Cannot load config for REST client: no cluster configured: kubeconfig nowhere does not exist
     "#);
     kit.env.file(
         "away",
