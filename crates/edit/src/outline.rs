@@ -307,8 +307,11 @@ fn no_package(name: &str, outline: &Outline) -> EditRefusal {
     EditRefusal::new(format!("the catalog has no package {name:?}")).help(suggestions(name, outline.packages.keys()))
 }
 
-/// Lists existing names similar to `name`.
-pub(crate) fn suggestions<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> String {
+/// Names what was probably meant, or lists existing names similar to `name`.
+pub(crate) fn suggestions<'a>(name: &str, names: impl Iterator<Item = &'a String> + Clone) -> String {
+    if let Some(near) = fbc::similar::nearest(name, names.clone().map(String::as_str)) {
+        return format!("did you mean {near:?}?");
+    }
     let stem = name.split(['.', '-']).next().unwrap_or_default();
     let mut alike: Vec<&str> = Vec::new();
     let mut first: Vec<&str> = Vec::new();

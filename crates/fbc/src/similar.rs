@@ -1,11 +1,13 @@
 //! Finds the known name that an unknown one probably means.
 
+/// In shorter names every other one is near.
+const MIN_LENGTH: usize = 3;
 /// Longer names are not worth the time.
 const MAX_LENGTH: usize = 100;
 
 /// Returns the one of `names` that `name` probably means.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if name.is_empty() || name.len() > MAX_LENGTH {
+    if !(MIN_LENGTH..=MAX_LENGTH).contains(&name.len()) {
         return None;
     }
     // Allow two edits, but only one in names under five characters.
@@ -45,5 +47,6 @@ mod tests {
         assert_eq!(distance("skip_range", "skipRange"), 2);
         assert_eq!(nearest("flie", ["id", "file", "until"].into_iter()), Some("file"));
         assert_eq!(nearest("vendor", ["id", "file", "until"].into_iter()), None);
+        assert_eq!(nearest("z", ["a", "b"].into_iter()), None);
     }
 }

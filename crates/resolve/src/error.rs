@@ -66,6 +66,15 @@ pub enum RequestError {
         /// The versions that it has, the highest first.
         versions: Vec<String>,
     },
+    /// The channel has no such version, but others have.
+    #[error("channel {channel} of package {package} has no version {version}; it is in {}", elsewhere.join(", "))]
+    InOtherChannel {
+        package: String,
+        channel: String,
+        version: String,
+        /// The channels that have it.
+        elsewhere: Vec<String>,
+    },
     /// The text is neither a version nor a bundle of the package.
     #[error("{text:?} is neither a version nor a bundle of {package}")]
     NotOfPackage { text: String, package: String },

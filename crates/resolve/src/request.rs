@@ -93,6 +93,10 @@ impl InstallRequest {
             alike.sort_unstable();
             alike.dedup();
             alike.truncate(10);
+            let names = pool.sources.iter().flat_map(|source| source.packages.keys());
+            if let Some(near) = fbc::similar::nearest(&self.package, names.map(String::as_str)) {
+                alike = vec![near.to_owned()];
+            }
             let catalogs = pool.sources.iter().map(|source| source.name.clone()).collect();
             return RequestError::NoPackage { name: self.package.clone(), catalogs, alike };
         }
@@ -109,6 +113,15 @@ impl InstallRequest {
             nodes.iter().filter_map(|&node| pool.member(node).bundle.version.as_ref()).collect();
         versions.sort_by(|a, b| b.cmp_precedence(a));
         versions.dedup();
+        let anywhere = InstallRequest { channel: None, ..self.clone() };
+        let mut elsewhere: Vec<String> =
+            anywhere.members(pool).iter().map(|&node| pool.member(node).channel.to_owned()).collect();
+        elsewhere.sort_unstable();
+        elsewhere.dedup();
+        if let Some(channel) = self.channel.clone().filter(|_| !elsewhere.is_empty()) {
+            let (package, version) = (self.package.clone(), self.version.clone().unwrap_or_default());
+            return RequestError::InOtherChannel { package, channel, version, elsewhere };
+        }
         RequestError::NoVersion {
             package: self.package.clone(),
             version: self.version.clone().unwrap_or_default(),
@@ -192,7 +205,7 @@ pub fn add_installed(
 
 /// Returns the channel that an installed bundle probably follows: the default channel if it contains the bundle or
 /// upgrades it, else the first channel that does.
-fn channel_of(pool: &Pool<'_>, bundle: &CandidateBundle, node: Option<MemberIndex>) -> Option<String> {
+pub(crate) fn channel_of(pool: &Pool<'_>, bundle: &CandidateBundle, node: Option<MemberIndex>) -> Option<String> {
     let leads = |node: &MemberIndex| {
         let member = pool.member(*node);
         member.bundle.name == bundle.name

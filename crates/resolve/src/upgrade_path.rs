@@ -64,6 +64,8 @@ impl From<Option<Vec<String>>> for Crds {
 pub struct UpgradePath {
     pub package: String,
     pub channel: String,
+    /// Why it is this channel, if neither the question nor the package names it.
+    pub channel_reason: Option<String>,
     /// The installed bundle.
     pub from: String,
     /// The target, if it is not the newest.
@@ -125,6 +127,9 @@ pub struct Along {
 pub struct PathReport<'a> {
     package: &'a str,
     channel: &'a str,
+    /// Why it is this channel, if neither the question nor the package names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel_reason: Option<&'a str>,
     /// The installed bundle.
     from: &'a str,
     /// The steps in order.
@@ -150,6 +155,7 @@ impl<'a> From<&'a UpgradePath> for PathReport<'a> {
         PathReport {
             package: &path.package,
             channel: &path.channel,
+            channel_reason: path.channel_reason.as_deref(),
             from: &path.from,
             steps: &path.steps,
             end: path.end,
@@ -207,11 +213,16 @@ pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradeP
     let wanted = wish(question.from, question.channel);
     let default = nodes.iter().copied().find(|&node| pool.is_default(node));
     let Some(default) = default else { return Err(wanted.unknown(pool)) };
-    let channel = question.channel.unwrap_or(pool.member(default).channel);
-    if !nodes.iter().any(|&node| pool.member(node).channel == channel) {
+    let default = pool.member(default).channel;
+    if question.channel.is_some_and(|channel| !nodes.iter().any(|&node| pool.member(node).channel == channel)) {
         return Err(wanted.unknown(pool));
     }
     let (from, known) = request::installed(&wanted, pool)?;
+    let followed = request::channel_of(pool, &from, known)
+        .filter(|channel| nodes.iter().any(|&node| pool.member(node).channel == *channel));
+    let channel = question.channel.or(followed.as_deref()).unwrap_or(default);
+    let channel_reason = (question.channel.is_none() && channel != default)
+        .then(|| format!("the default channel {default} neither lists nor upgrades {}", from.name));
     // A bundle that the catalog no longer contains is upgraded by its version.
     if known.is_none() && from.version.is_none() {
         return Err(RequestError::NotOfPackage { text: question.from.to_owned(), package: package.to_owned() });
@@ -242,7 +253,7 @@ pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradeP
         let leads_on = |other: &&str| follow(other).arrived;
         path.elsewhere = others.into_iter().take(OTHER_CHANNELS).filter(leads_on).map(str::to_owned).collect();
     }
-    Ok(path)
+    Ok(UpgradePath { channel_reason, ..path })
 }
 
 /// Follows the upgrades of OLM v0.
@@ -314,6 +325,7 @@ fn ended(
     UpgradePath {
         package: start.package.to_owned(),
         channel: start.channel.unwrap_or_default().to_owned(),
+        channel_reason: None,
         from: start.from.name.clone(),
         to: start.to.map(str::to_owned),
         steps,

@@ -196,7 +196,7 @@ fn a_rejected_edit_changes_nothing_and_suggests_a_fix() {
     --- stdout
     --- stderr
     error: the catalog has no package "fob"
-    help: available: foo
+    help: did you mean "foo"?
     "#);
 }
 

@@ -347,3 +347,42 @@ fn as_json(yaml: &str) -> String {
     };
     documents.iter().filter(|json| json.raw().text() != "null").map(pretty).collect()
 }
+
+#[test]
+fn an_answer_names_the_channel_and_why() {
+    let env = TestEnv::new();
+    let mut text = "schema: olm.package\nname: p\ndefaultChannel: alpha\n".to_owned();
+    text += "---\nschema: olm.channel\npackage: p\nname: alpha\nentries: [{name: p.v1.0.0}]\n";
+    text += "---\nschema: olm.channel\npackage: p\nname: stable\n\
+             entries: [{name: p.v2.0.0}, {name: p.v2.1.0, replaces: p.v2.0.0}]\n";
+    for version in ["1.0.0", "2.0.0", "2.1.0"] {
+        text += &format!(
+            "---\nschema: olm.bundle\npackage: p\nname: p.v{version}\nimage: r.test/p:v{version}\nproperties:\n\
+             - {{type: olm.package, value: {{packageName: p, version: {version}}}}}\n"
+        );
+    }
+    env.file("catalog/p.yaml", text);
+    insta::assert_snapshot!(env.opm(&["upgrade-path", "catalog", "p", "--from", "2.0.0"]), @r"
+    exit 0
+    --- stdout
+    p.v2.0.0  (channel stable: the default channel alpha neither lists nor upgrades p.v2.0.0)
+    -> p.v2.1.0  (replaces)
+    p.v2.1.0 is the newest of channel stable
+    --- stderr
+    ");
+    let resolved = env.opm(&["resolve", "catalog", "--installed", "p.v2.0.0"]);
+    assert!(resolved.contains("upgrade  p.v2.0.0 to p.v2.1.0  (p 2.1.0, channel stable of catalog)"), "{resolved}");
+    insta::assert_snapshot!(env.opm(&["resolve", "catalog", "--install", "p@stable=1.0.0"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: channel stable of package p has no version 1.0.0; it is in alpha
+    ");
+    insta::assert_snapshot!(env.opm(&["edit", "set-default", "catalog", "q", "alpha"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the catalog has no package "q"
+    help: available: p
+    "#);
+}

@@ -7,7 +7,10 @@ use super::{Ending, UpgradePath};
 impl Display for UpgradePath {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let path = self;
-        writeln!(out, "{}", path.from)?;
+        match &path.channel_reason {
+            None => writeln!(out, "{}", path.from)?,
+            Some(reason) => writeln!(out, "{}  (channel {}: {reason})", path.from, path.channel)?,
+        }
         for step in &path.steps {
             writeln!(out, "-> {}  ({})", step.name, step.edge)?;
             for along in &step.along {
