@@ -234,7 +234,7 @@ fn problems_of_other_packages_do_not_refuse_an_edit() {
     assert_eq!(first.notes.len(), 1, "{:?}", first.notes);
     assert!(first.notes[0].starts_with("the catalog has 1 problem that was there before"), "{:?}", first.notes);
     assert_eq!(fs::read_to_string(scratch.path().join("catalog/q.json")).unwrap(), other);
-    assert_eq!(set_edge(&request("q"), &NoNotices).unwrap().notes, [String::new(); 0]);
+    assert_eq!(set_edge(&request("q"), &NoNotices).unwrap().notes, Vec::<String>::new());
 
     // An edit that adds a problem is refused, whatever else is wrong.
     fs::write(scratch.path().join("catalog/q.json"), &other).unwrap();

@@ -69,9 +69,9 @@ pub enum RequestError {
     /// The channel has no such version, but others have.
     #[error("channel {channel} of package {package} has no version {version}; it is in {}", elsewhere.join(", "))]
     InOtherChannel {
-        package: String,
-        channel: String,
-        version: String,
+        package: Box<str>,
+        channel: Box<str>,
+        version: Box<str>,
         /// The channels that have it.
         elsewhere: Vec<String>,
     },

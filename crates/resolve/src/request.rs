@@ -119,8 +119,12 @@ impl InstallRequest {
         elsewhere.sort_unstable();
         elsewhere.dedup();
         if let Some(channel) = self.channel.clone().filter(|_| !elsewhere.is_empty()) {
-            let (package, version) = (self.package.clone(), self.version.clone().unwrap_or_default());
-            return RequestError::InOtherChannel { package, channel, version, elsewhere };
+            return RequestError::InOtherChannel {
+                package: self.package.as_str().into(),
+                channel: channel.into(),
+                version: self.version.clone().unwrap_or_default().into(),
+                elsewhere,
+            };
         }
         RequestError::NoVersion {
             package: self.package.clone(),

@@ -65,7 +65,7 @@ pub struct UpgradePath {
     pub package: String,
     pub channel: String,
     /// Why it is this channel, if neither the question nor the package names it.
-    pub channel_reason: Option<String>,
+    pub channel_reason: Option<Box<str>>,
     /// The installed bundle.
     pub from: String,
     /// The target, if it is not the newest.
@@ -222,7 +222,7 @@ pub fn upgrade_path(pool: &Pool<'_>, question: &Question<'_>) -> Result<UpgradeP
         .filter(|channel| nodes.iter().any(|&node| pool.member(node).channel == *channel));
     let channel = question.channel.or(followed.as_deref()).unwrap_or(default);
     let channel_reason = (question.channel.is_none() && channel != default)
-        .then(|| format!("the default channel {default} neither lists nor upgrades {}", from.name));
+        .then(|| format!("the default channel {default} neither lists nor upgrades {}", from.name).into());
     // A bundle that the catalog no longer contains is upgraded by its version.
     if known.is_none() && from.version.is_none() {
         return Err(RequestError::NotOfPackage { text: question.from.to_owned(), package: package.to_owned() });

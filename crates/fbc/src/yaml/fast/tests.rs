@@ -7,9 +7,7 @@ const LIMITS: YamlLimits = YamlLimits { depth: 1000, nodes: 10_000, bytes: 100_0
 /// Reads text on the fast path and, if that works, checks that the parser agrees.
 fn fast(text: &str) -> Option<String> {
     let mut out = Vec::new();
-    if read(text.as_bytes(), &LIMITS, &mut out).is_none() {
-        return None;
-    }
+    read(text.as_bytes(), &LIMITS, &mut out)?;
     let mut expected = Vec::new();
     if let Err(fault) = parse(text.as_bytes(), &LIMITS, &mut expected) {
         panic!("refused by the parser: {}\n{text}", fault.fault);
