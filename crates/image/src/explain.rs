@@ -15,6 +15,9 @@ use crate::http::{HostCertificates, TlsTrust};
 use crate::registry::{Challenge, RegistrySource, address};
 use crate::{Digest, Error, ErrorKind, Location, Reference};
 
+/// The number of tags to suggest.
+const MAX_TAGS: usize = 10;
+
 /// How an image is reached.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -40,9 +43,19 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Returns whether one of the sources has the image.
-    pub fn is_reachable(&self) -> bool {
-        self.problem.is_none() && self.places.iter().any(|place| place.digest.is_some())
+    /// Returns why none of the sources has the image.
+    pub fn verdict(&self) -> Option<String> {
+        if let Some(problem) = &self.problem {
+            return Some(problem.text.clone());
+        }
+        if self.places.iter().any(|place| place.digest.is_some()) {
+            return None;
+        }
+        let answers: Vec<String> = self.places.iter().map(ExplainedSource::verdict).collect();
+        match answers.as_slice() {
+            [answer] => Some(answer.clone()),
+            _ => Some(format!("{} is nowhere: {}", self.reference, answers.join("; "))),
+        }
     }
 }
 
@@ -55,11 +68,13 @@ pub struct ExplainedProblem {
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    #[serde(skip)]
+    pub(crate) kind: ErrorKind,
 }
 
 impl From<&Error> for ExplainedProblem {
     fn from(error: &Error) -> ExplainedProblem {
-        ExplainedProblem { text: error.to_string(), help: error.help().map(Into::into) }
+        ExplainedProblem { text: error.to_string(), help: error.help().map(Into::into), kind: error.kind() }
     }
 }
 
@@ -95,11 +110,42 @@ pub struct ExplainedSource {
     /// The media type: a manifest or an index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
+    /// The nearest existing tags, if this one is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Whether the registry has the repository, if that was asked.
+    #[serde(skip)]
+    pub(crate) has_repository: Option<bool>,
     /// The error, if the source failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<ExplainedProblem>,
     /// The elapsed time in milliseconds.
     pub milliseconds: u64,
+}
+
+impl ExplainedSource {
+    /// Returns what the source answered.
+    fn verdict(&self) -> String {
+        let reference = &self.reference;
+        let Some(problem) = &self.problem else { return format!("{reference} cannot be read") };
+        let host = self.address.split_once("://").map_or(&*self.address, |(_, host)| host);
+        match (problem.kind, &self.credentials) {
+            (ErrorKind::Unauthorized, None) => {
+                format!("{host} requires credentials for {reference}, and there are none")
+            }
+            (ErrorKind::Unauthorized, Some(used)) => {
+                format!("{host} rejected the credentials of {:?} in {} for {reference}", used.key, used.file.display())
+            }
+            (ErrorKind::NotFound, _) => match self.has_repository {
+                Some(true) => format!("{host} has no {reference}: the repository exists, the tag does not"),
+                Some(false) => format!("{host} has no {reference}: the repository does not exist"),
+                None => format!("{host} has no {reference}"),
+            },
+            (ErrorKind::Certificate, _) => format!("the certificate of {host} is not trusted"),
+            _ if self.status.is_none() => format!("{reference} cannot be reached"),
+            _ => format!("{reference} cannot be read: {host} answered with an error"),
+        }
+    }
 }
 
 /// The certificates used for a source.
@@ -199,6 +245,8 @@ impl Inner {
             asks_for: None,
             digest: None,
             media_type: None,
+            tags: Vec::new(),
+            has_repository: None,
             problem: None,
             milliseconds: 0,
         };
@@ -229,7 +277,15 @@ impl Inner {
                     Some(Challenge::Bearer { realm, .. }) => format!("a token from {}", without_query(realm)),
                 });
                 match self.registry.manifest(source, &source.reference.version()).await {
-                    Err(error) => place.problem = Some((&error).into()),
+                    Err(error) => {
+                        place.problem = Some((&error).into());
+                        if let (ErrorKind::NotFound, Some(tag)) = (error.kind(), source.reference.tag())
+                            && let Ok(tags) = self.registry.known_tags(source).await
+                        {
+                            place.has_repository = Some(tags.is_some());
+                            place.tags = nearest(tag, tags.unwrap_or_default());
+                        }
+                    }
                     Ok(document) => {
                         place.digest = Some(document.digest);
                         place.media_type = Some(document.media_type);
@@ -268,6 +324,17 @@ impl Inner {
             },
         }
     }
+}
+
+/// Returns the tags that are most like `tag`, the nearest first.
+fn nearest(tag: &str, mut tags: Vec<String>) -> Vec<String> {
+    // Registries are not trusted, and their tags are printed.
+    let valid =
+        |tag: &str| tag.len() <= 128 && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    tags.retain(|tag| valid(tag));
+    tags.sort_by_cached_key(|other| (fbc::similar::distance(tag, other), other.clone()));
+    tags.truncate(MAX_TAGS);
+    tags
 }
 
 fn without_query(address: &str) -> &str {

@@ -27,6 +27,7 @@ use tls::TlsError;
 pub(crate) use tls::{HostCertificates, Roots};
 pub(crate) use uri::{encode, join};
 
+use crate::signature::certificate::CertificateNames;
 use crate::{BlobError, Environment, Error, ErrorKind};
 
 const MAX_REDIRECTS: usize = 10;
@@ -101,7 +102,7 @@ pub(crate) enum HttpFailure {
     /// The server speaks plain HTTP.
     PlainHttp,
     /// Its certificate is not trusted.
-    Certificate(String),
+    Certificate(String, Option<CertificateNames>),
     /// The connection broke or timed out.
     Broken(String),
     /// A permanent failure: a retry cannot succeed.
@@ -126,12 +127,24 @@ impl HttpFailure {
         let text = self.to_string();
         match self {
             HttpFailure::Blob(error) => error,
-            HttpFailure::Certificate(_) if roots == 0 => Error::new(ErrorKind::Certificate, text)
+            HttpFailure::Certificate(..) if roots == 0 => Error::new(ErrorKind::Certificate, text)
                 .hint("this system has no root certificates; set SSL_CERT_FILE or --ca-file, or add some to certs.d"),
-            HttpFailure::Certificate(_) => Error::new(ErrorKind::Certificate, text).hint(
-                "trust its authority with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify",
-            ),
-            HttpFailure::PlainHttp => Error::new(ErrorKind::Network, text).hint("add --use-http for a registry without TLS"),
+            HttpFailure::Certificate(_, names) => {
+                const WAYS: &str =
+                    "with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify";
+                Error::new(ErrorKind::Certificate, text).hint(match names {
+                    None => format!("trust its authority {WAYS}"),
+                    Some(CertificateNames { subject, issuer }) if subject == issuer => {
+                        format!("the certificate of {subject:?} is self-signed; trust it {WAYS}")
+                    }
+                    Some(CertificateNames { subject, issuer }) => {
+                        format!("the certificate of {subject:?} was issued by {issuer:?}; trust this authority {WAYS}")
+                    }
+                })
+            }
+            HttpFailure::PlainHttp => {
+                Error::new(ErrorKind::Network, text).hint("add --use-http for a registry without TLS")
+            }
             _ => Error::new(ErrorKind::Network, text),
         }
     }
@@ -142,7 +155,7 @@ impl std::fmt::Display for HttpFailure {
         match self {
             HttpFailure::Blob(error) => write!(f, "{error}"),
             HttpFailure::PlainHttp => f.write_str("http: server gave HTTP response to HTTPS client"),
-            HttpFailure::Certificate(text) => write!(f, "tls: failed to verify certificate: {text}"),
+            HttpFailure::Certificate(text, _) => write!(f, "tls: failed to verify certificate: {text}"),
             HttpFailure::Connect(text) | HttpFailure::Broken(text) | HttpFailure::Permanent(text) => f.write_str(text),
         }
     }

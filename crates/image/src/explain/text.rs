@@ -70,6 +70,9 @@ fn write_place(out: &mut Formatter<'_>, place: &ExplainedSource) -> fmt::Result 
         line(out, "has", &format!("{digest}, {media_type}"))?;
     }
     problem(out, place.problem.as_ref())?;
+    if !place.tags.is_empty() {
+        line(out, "tags", &place.tags.join(", "))?;
+    }
     line(out, "time", &format!("{} ms", place.milliseconds))
 }
 

@@ -10,11 +10,13 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, OtherError, RootCertStore, SignatureScheme,
+};
 
 use super::HttpFailure;
 use crate::Environment;
-use crate::signature::certificate::is_valid_at;
+use crate::signature::certificate::{CertificateNames, is_valid_at};
 
 /// Why TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
@@ -190,7 +192,7 @@ impl ServerCertVerifier for Verifier {
         });
         if usual.is_ok() || !trusted_certificates.trusted.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref())
         {
-            return usual;
+            return usual.map_err(|error| UnknownAuthority::with_names(error, end_entity));
         }
         let parsed = ParsedCertificate::try_from(end_entity)?;
         rustls::client::verify_server_name(&parsed, server_name)?;
@@ -224,26 +226,55 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+/// A certificate whose authority is unknown.
+#[derive(Debug, thiserror::Error)]
+#[error("x509: certificate signed by unknown authority{}", if *itself { " (itself)" } else { "" })]
+struct UnknownAuthority {
+    /// Whether it is a CA certificate that the user did not add: self-signed.
+    itself: bool,
+    names: Option<CertificateNames>,
+}
+
+impl UnknownAuthority {
+    /// Adds the names of the certificate to an error that means this.
+    fn with_names(error: rustls::Error, certificate: &CertificateDer<'_>) -> rustls::Error {
+        let itself = match &error {
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => false,
+            rustls::Error::InvalidCertificate(CertificateError::Other(why))
+                if format!("{why:?}").contains("CaUsedAsEndEntity") =>
+            {
+                true
+            }
+            _ => return error,
+        };
+        let names = CertificateNames::of(certificate);
+        CertificateError::Other(OtherError(Arc::new(UnknownAuthority { itself, names }))).into()
+    }
+}
+
 /// Describes a failed handshake, with the existing tools' messages where they have one.
 pub(crate) fn failure(host: &str, error: &std::io::Error) -> HttpFailure {
     let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) else {
         return HttpFailure::Connect(format!("TLS handshake with {host}: {error}"));
     };
     match cause {
-        rustls::Error::InvalidCertificate(why) => HttpFailure::Certificate(match why {
-            // A CA certificate that the user did not add: self-signed.
-            CertificateError::Other(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => {
-                "x509: certificate signed by unknown authority (itself)".into()
-            }
-            CertificateError::UnknownIssuer => "x509: certificate signed by unknown authority".into(),
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "x509: certificate has expired or is not yet valid".into()
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                format!("x509: certificate is not valid for {host}")
-            }
-            other => format!("x509: {other}"),
-        }),
+        rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(why)))
+            if let Some(unknown) = why.downcast_ref::<UnknownAuthority>() =>
+        {
+            HttpFailure::Certificate(unknown.to_string(), unknown.names.clone())
+        }
+        rustls::Error::InvalidCertificate(why) => {
+            let text = match why {
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    "x509: certificate has expired or is not yet valid".into()
+                }
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                    format!("x509: certificate is not valid for {host}")
+                }
+                other => format!("x509: {other}"),
+            };
+            HttpFailure::Certificate(text, None)
+        }
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => HttpFailure::PlainHttp,
         other => HttpFailure::Permanent(format!("TLS handshake with {host}: {other}")),
     }

@@ -83,7 +83,7 @@ impl Registry {
                 continue;
             }
             state.record_failure();
-            let roots = if matches!(failure, HttpFailure::Certificate(_)) { self.http.root_count() } else { 1 };
+            let roots = if matches!(failure, HttpFailure::Certificate(..)) { self.http.root_count() } else { 1 };
             let what = format!("pinging container registry {host}: Get {:?}", uri.to_string());
             return Err(failure.into_error(roots).context(what));
         }

@@ -45,15 +45,20 @@ impl Registry {
         }
     }
 
-    /// Lists the tags of a repository.
+    /// Lists the tags of a repository, none if it does not exist.
     pub(crate) async fn tags(&self, source: &RegistrySource) -> Result<Vec<String>, Error> {
+        Ok(self.known_tags(source).await?.unwrap_or_default())
+    }
+
+    /// Lists the tags of a repository, if it exists.
+    pub(crate) async fn known_tags(&self, source: &RegistrySource) -> Result<Option<Vec<String>>, Error> {
         let mut found = Vec::new();
         let mut path = "tags/list".to_owned();
         for _ in 0..MAX_PAGES {
             let mut response = self.request(source, &Call::get(&path)).await?;
             match response.status() {
                 StatusCode::OK => {}
-                StatusCode::NOT_FOUND => return Ok(found),
+                StatusCode::NOT_FOUND => return Ok((!found.is_empty()).then_some(found)),
                 _ => return Err(response_error(response).await),
             }
             let next = response.header(LINK).and_then(next_page).and_then(|link| join(response.uri(), link));
@@ -61,7 +66,7 @@ impl Registry {
             found.extend(crate::pull::parse::<Tags>(&content, "list of tags")?.tags.unwrap_or_default());
             match next {
                 Some(next) => path = next.to_string(),
-                None => return Ok(found),
+                None => return Ok(Some(found)),
             }
         }
         Err(Error::new(ErrorKind::Limit, format!("more than {MAX_PAGES} pages of tags")))

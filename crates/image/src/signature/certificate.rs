@@ -164,6 +164,51 @@ pub(crate) fn is_valid_at(certificate: &[u8], time: i64) -> Option<bool> {
     Some(period.contains(&time))
 }
 
+/// The distinguished names of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CertificateNames {
+    pub(crate) subject: String,
+    pub(crate) issuer: String,
+}
+
+impl CertificateNames {
+    /// Parses the names of a certificate, which may be untrusted: they are shortened, without control characters.
+    pub(crate) fn of(bytes: &[u8]) -> Option<CertificateNames> {
+        let mut body = DerReader(DerReader(DerReader(bytes).next(der::SEQUENCE)?).next(der::SEQUENCE)?);
+        body.maybe(0xa0);
+        body.next(der::INTEGER)?;
+        body.next(der::SEQUENCE)?;
+        let issuer = distinguished_name(body.next(der::SEQUENCE)?)?;
+        body.next(der::SEQUENCE)?;
+        Some(CertificateNames { subject: distinguished_name(body.next(der::SEQUENCE)?)?, issuer })
+    }
+}
+
+/// Formats a distinguished name with the attributes that people know: `CN=server,O=Example`.
+fn distinguished_name(name: &[u8]) -> Option<String> {
+    let (mut sets, mut parts) = (DerReader(name), Vec::new());
+    while !sets.is_empty() {
+        let mut set = DerReader(sets.next(der::SET)?);
+        while !set.is_empty() {
+            let mut attribute = DerReader(set.next(der::SEQUENCE)?);
+            let key = match attribute.next(der::OID)? {
+                [0x55, 0x04, 3] => "CN",
+                [0x55, 0x04, 6] => "C",
+                [0x55, 0x04, 7] => "L",
+                [0x55, 0x04, 8] => "ST",
+                [0x55, 0x04, 10] => "O",
+                [0x55, 0x04, 11] => "OU",
+                _ => continue,
+            };
+            let (_, value, _) = attribute.any()?;
+            let value: String = String::from_utf8_lossy(value).chars().filter(|c| !c.is_control()).take(100).collect();
+            parts.push(format!("{key}={value}"));
+        }
+    }
+    parts.truncate(10);
+    Some(parts.join(","))
+}
+
 /// Returns the validity period of a certificate, and its fields after it.
 fn validity(bytes: &[u8]) -> Option<(RangeInclusive<i64>, DerReader<'_>)> {
     let mut reader = DerReader(bytes);

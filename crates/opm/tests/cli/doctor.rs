@@ -25,7 +25,7 @@ fn a_blocked_registry_is_explained() {
     policy:       [SCRATCH]/home/.config/containers/policy.json
     problem:      registry reg.test is blocked in registries.conf
     --- stderr
-    error: reg.test/a/b:v1 cannot be reached
+    error: registry reg.test is blocked in registries.conf
     ");
 }
 
@@ -78,7 +78,7 @@ fn rejected_credentials_are_explained() {
     problem:      reading manifest v1 in [HOST]/a/b: unauthorized: authentication required
     help:         [HOST]/a/b rejected the credentials of "[HOST]" in auth.json
     --- stderr
-    error: [HOST]/a/b:v1 cannot be reached
+    error: [HOST] rejected the credentials of "[HOST]" in auth.json for [HOST]/a/b:v1
     "#);
     let output = doctor(&env, "", &["--use-http", "-o", "json", &image]);
     testkit::assert_report("registry-doctor", &output.stdout);
@@ -86,4 +86,93 @@ fn rejected_credentials_are_explained() {
     assert_eq!(printed["places"][0]["credentials"]["file"], "auth.json");
     let text = printed.to_string();
     assert!(!text.contains("secret") && !text.contains("dXNl"), "{text}");
+}
+
+/// Returns the report without what differs between runs, machines and users.
+fn comparable(shown: &str, host: &str) -> String {
+    let shown = shown.replace(host, "[HOST]");
+    let differs = |line: &str| ["time:", "credentials:", "help:"].iter().any(|name| line.starts_with(name));
+    shown.lines().filter(|line| !differs(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_missing_tag_leads_to_the_nearest_ones() {
+    let env = TestEnv::new();
+    let registry = testkit::FakeRegistry::start(|_| (testkit::ResponseFault::None, None));
+    let tags = ["latest", "v2.0", "v1.11", "v1.0", "v1.10", "v3", "v4", "v5", "v6", "v7", "v8", "v9"];
+    let list = format!(r#"{{"name": "a/b", "tags": {}}}"#, serde_json::json!(tags));
+    registry.put("/v2/a/b/tags/list", "application/json", list.as_bytes());
+    let shown = env.show(doctor(&env, "", &["--use-http", &format!("{}/a/b:v1.1", registry.host())]));
+    insta::assert_snapshot!(comparable(&shown, registry.host()), @r"
+    exit 3
+    --- stdout
+    image:        [HOST]/a/b:v1.1
+    settings:     registries.conf; none is about this image
+    policy:       [SCRATCH]/home/.config/containers/policy.json
+
+    registry:     [HOST]/a/b:v1.1
+    address:      http://[HOST], without TLS
+    proxy:        none
+    answer:       status 200; it asks for nothing
+    problem:      reading manifest v1.1 in [HOST]/a/b: manifest unknown
+    tags:         v1.0, v1.10, v1.11, v2.0, v3, v4, v5, v6, v7, v8
+    --- stderr
+    error: [HOST] has no [HOST]/a/b:v1.1: the repository exists, the tag does not
+    ");
+    let shown = env.show(doctor(&env, "", &["--use-http", &format!("{}/a/c:v1", registry.host())]));
+    insta::assert_snapshot!(comparable(&shown, registry.host()), @r"
+    exit 3
+    --- stdout
+    image:        [HOST]/a/c:v1
+    settings:     registries.conf; none is about this image
+    policy:       [SCRATCH]/home/.config/containers/policy.json
+
+    registry:     [HOST]/a/c:v1
+    address:      http://[HOST], without TLS
+    proxy:        none
+    answer:       status 200; it asks for nothing
+    problem:      reading manifest v1 in [HOST]/a/c: manifest unknown
+    --- stderr
+    error: [HOST] has no [HOST]/a/c:v1: the repository does not exist
+    ");
+}
+
+#[test]
+fn missing_credentials_are_named() {
+    let env = TestEnv::new();
+    let registry = testkit::FakeRegistry::start(|_| {
+        let refusal = testkit::FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x");
+        (testkit::ResponseFault::None, Some(refusal))
+    });
+    let shown = env.show(doctor(&env, "", &["--use-http", &format!("{}/a/b:v1", registry.host())]));
+    insta::assert_snapshot!(comparable(&shown, registry.host()), @r"
+    exit 3
+    --- stdout
+    image:        [HOST]/a/b:v1
+    settings:     registries.conf; none is about this image
+    policy:       [SCRATCH]/home/.config/containers/policy.json
+
+    registry:     [HOST]/a/b:v1
+    address:      http://[HOST], without TLS
+    proxy:        none
+    answer:       status 401; it asks for a password
+    problem:      reading manifest v1 in [HOST]/a/b: unauthorized: authentication required
+    --- stderr
+    error: [HOST] requires credentials for [HOST]/a/b:v1, and there are none
+    ");
+}
+
+#[test]
+fn the_issuer_of_an_untrusted_certificate_is_named() {
+    let plan = testkit::RegistryPlan { tls: true, ..testkit::RegistryPlan::default() };
+    let Some(registry) = testkit::DockerRegistry::start(plan) else { return };
+    let env = TestEnv::new();
+    let shown = env.show(doctor(&env, "", &[&format!("{}/a/b:v1", registry.host())]));
+    let told: Vec<&str> =
+        shown.lines().filter(|line| ["problem:", "help:", "error:"].iter().any(|it| line.starts_with(it))).collect();
+    insta::assert_snapshot!(told.join("\n").replace(registry.host(), "[HOST]"), @r#"
+    problem:      pinging container registry [HOST]: Get "https://[HOST]/v2/": tls: failed to verify certificate: x509: certificate signed by unknown authority
+    help:         the certificate of "CN=server" was issued by "CN=test authority"; trust this authority with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify
+    error: the certificate of [HOST] is not trusted
+    "#);
 }

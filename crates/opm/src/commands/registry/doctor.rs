@@ -37,9 +37,8 @@ pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> C
     } else {
         write!(printer.data(), "{explanation}")?;
     }
-    if explanation.is_reachable() {
-        Ok(())
-    } else {
-        Err(Failure::world(format!("{} cannot be reached", args.reference)))
+    match explanation.verdict() {
+        None => Ok(()),
+        Some(verdict) => Err(Failure::world(verdict)),
     }
 }
