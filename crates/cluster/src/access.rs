@@ -1,10 +1,15 @@
 //! Connects to a cluster: kubeconfig, context and namespace.
 
+use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::api::{Api, DynamicObject};
 use kube::{Client, Config};
+
+use tokio::time::Instant;
 
 use crate::{Error, ResourceKind, kubeconfig};
 
@@ -29,19 +34,72 @@ pub struct Cluster {
     pub client: Client,
     /// The current namespace.
     pub namespace: String,
+    /// The API server that the client is for.
+    pub(crate) server: ApiServer,
+}
+
+/// The address of an API server, and whether it has answered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ApiServer(Arc<ApiServerState>);
+
+#[derive(Debug, Default)]
+struct ApiServerState {
+    url: String,
+    /// The context of the kubeconfig.
+    context: Option<String>,
+    first_request: OnceLock<Instant>,
+    has_answered: AtomicBool,
+}
+
+impl ApiServer {
+    fn new(config: &Config, context: Option<String>) -> ApiServer {
+        let url = config.cluster_url.to_string();
+        ApiServer(Arc::new(ApiServerState { url, context, ..ApiServerState::default() }))
+    }
+
+    /// Returns when the first request was sent, which is now if there was none.
+    pub(crate) fn first_request(&self) -> Instant {
+        *self.0.first_request.get_or_init(Instant::now)
+    }
+
+    /// Records a response.
+    pub(crate) fn answered(&self) {
+        self.0.has_answered.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether there was a response.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.0.has_answered.load(Ordering::Relaxed)
+    }
+
+    /// Returns the certificate that the server presents, for an error message.
+    pub(crate) async fn certificate(&self) -> Option<String> {
+        image::presented_certificate(&self.0.url).await
+    }
+}
+
+impl Display for ApiServer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.url.trim_end_matches('/'))?;
+        match &self.0.context {
+            Some(context) => write!(f, " (context {context:?})"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Access {
     /// Loads the configuration without sending a request.
     pub async fn connect(&self) -> Result<Cluster, Error> {
-        let (mut config, _) = self.config().await?;
+        let (mut config, context) = self.config().await?;
+        let server = ApiServer::new(&config, context);
         // A server that accepts connections but never responds must not block a command forever; bookmarks keep
         // watches alive.
         config.read_timeout = Some(Duration::from_secs(295));
         config.reset_reader_on_write = true;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config).map_err(Error::api("preparing the connection to the cluster"))?;
-        Ok(Cluster { client, namespace })
+        Ok(Cluster { client, namespace, server })
     }
 
     /// Returns the configuration and the name of its context, which a pod does not have.

@@ -64,6 +64,17 @@ pub enum Error {
         /// The cause.
         source: Box<kube::Error>,
     },
+    /// The API server has never answered, and there is no connection to it.
+    #[error("{what}: the API server {server} cannot be reached: {cause}")]
+    Unreachable {
+        /// The operation.
+        what: String,
+        /// Its URL and the context.
+        server: String,
+        cause: String,
+        /// The certificate that it presents, if it speaks TLS.
+        certificate: Option<String>,
+    },
     /// The API server did not respond in time.
     #[error("{what}: the API server did not respond in time")]
     NoResponse {
@@ -162,6 +173,12 @@ impl Fault for Error {
     fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
             Error::Kubeconfig(error) => error.hint().map(Cow::Owned),
+            Error::Unreachable { certificate: Some(certificate), .. } => Some(Cow::Owned(format!(
+                "{certificate}; certificate-authority of the kubeconfig must contain the authority of this cluster"
+            ))),
+            Error::Unreachable { .. } => {
+                Some(Cow::Borrowed("start the cluster, or select another one with --context or --kubeconfig"))
+            }
             _ => None,
         }
     }
@@ -172,16 +189,20 @@ pub(crate) fn api_message(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return if status.message.is_empty() { format!("status {}", status.code) } else { status.message.clone() };
     }
-    let mut cause: &dyn std::error::Error = error;
-    let mut text = error.to_string();
-    while let Some(deeper) = cause.source() {
-        text = deeper.to_string();
-        cause = deeper;
-    }
+    let text = root_cause(error);
     match error {
         kube::Error::Service(_) | kube::Error::HyperError(_) => format!("the API server cannot be reached: {text}"),
         _ => text,
     }
+}
+
+/// Returns the message of the innermost error.
+pub(crate) fn root_cause(error: &kube::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
 }
 
 /// Whether the API server decided about the request: the same request fails again. Without valid credentials, in time

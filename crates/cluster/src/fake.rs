@@ -21,7 +21,11 @@ pub(crate) fn cluster(respond: impl Fn(&str, &str) -> (u16, Value) + Send + Sync
             Ok::<_, std::convert::Infallible>(response.expect("a response"))
         }
     });
-    Cluster { client: kube::Client::new(service, "ns"), namespace: "ns".into() }
+    Cluster {
+        client: kube::Client::new(service, "ns"),
+        namespace: "ns".into(),
+        server: crate::access::ApiServer::default(),
+    }
 }
 
 /// Returns the body of a failure.

@@ -20,6 +20,8 @@ use crate::{Cluster, ClusterObject, Error, ResourceKind, Watcher};
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// The timeout of a single attempt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long connections to an API server that has never answered are retried: its address is probably wrong.
+const FIRST_ANSWER: Duration = Duration::from_millis(2500);
 /// The part of the time reserved, at most, for finding the cause of a timeout.
 const DIAGNOSIS_TIME: Duration = Duration::from_secs(3);
 /// The lines of a log to show.
@@ -83,6 +85,11 @@ fn is_transient(error: &kube::Error) -> bool {
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => true,
         _ => false,
     }
+}
+
+/// Returns whether there was no response because there is no connection.
+fn is_unconnected(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_))
 }
 
 /// Returns the delay that the API server asks for.
@@ -166,20 +173,41 @@ impl<'a> Requests<'a> {
     {
         const SERVER: &str = "API server";
         let (mut pauses, mut last) = (Backoff::default(), None);
+        let server = &self.cluster.server;
+        let give_up = server.first_request() + FIRST_ANSWER;
         for sent in 0.. {
             self.watcher.request(what);
             let error = match timeout_at(self.deadline.min(Instant::now() + REQUEST_TIMEOUT), request(sent)).await {
                 Ok(Ok(answer)) => {
+                    server.answered();
                     if last.is_some() {
                         self.watcher.state(SERVER, "");
                     }
                     return Ok(answer);
                 }
-                Ok(Err(error)) if !is_transient(&error) => return Err(Error::api(what)(error)),
+                Ok(Err(error)) if !is_transient(&error) => {
+                    server.answered();
+                    return Err(Error::api(what)(error));
+                }
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
             };
             let now = Instant::now();
+            let cause = error.as_ref().filter(|error| is_unconnected(error));
+            match cause {
+                // A server that answered before is probably restarting.
+                Some(cause) if !server.has_answered() && now + BACKOFF.0 >= give_up => {
+                    let certificate = timeout_at(now + FIRST_ANSWER / 2, server.certificate()).await.ok().flatten();
+                    return Err(Error::Unreachable {
+                        what: what.to_owned(),
+                        server: server.to_string(),
+                        cause: crate::error::root_cause(cause),
+                        certificate,
+                    });
+                }
+                None if error.is_some() => server.answered(),
+                _ => {}
+            }
             let asked = error.as_ref().and_then(retry_after);
             let next = now + asked.unwrap_or_else(|| pauses.next());
             let is_late = now >= self.end || (asked.is_some() && next >= self.end);

@@ -24,6 +24,7 @@ pub(crate) use connect::ProxyError;
 use connect::{ConnectFailure, Proxies};
 pub(crate) use origin::{Authorization, HttpOrigin};
 use tls::TlsError;
+pub use tls::presented_certificate;
 pub(crate) use tls::{HostCertificates, Roots};
 pub(crate) use uri::{encode, join};
 
@@ -134,12 +135,7 @@ impl HttpFailure {
                     "with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify";
                 Error::new(ErrorKind::Certificate, text).hint(match names {
                     None => format!("trust its authority {WAYS}"),
-                    Some(CertificateNames { subject, issuer }) if subject == issuer => {
-                        format!("the certificate of {subject:?} is self-signed; trust it {WAYS}")
-                    }
-                    Some(CertificateNames { subject, issuer }) => {
-                        format!("the certificate of {subject:?} was issued by {issuer:?}; trust this authority {WAYS}")
-                    }
+                    Some(names) => format!("{names}; trust its authority {WAYS}"),
                 })
             }
             HttpFailure::PlainHttp => {

@@ -64,7 +64,7 @@ pub use digest::{Digest, DigestError, Hasher};
 pub use environment::Environment;
 pub use error::{Error, ErrorKind};
 pub use explain::{CredentialsUsed, ExplainedProblem, ExplainedSource, Explanation, SourceCertificates};
-pub use http::Timeouts;
+pub use http::{Timeouts, presented_certificate};
 pub use layer::{BuiltLayer, Layer, LayerModes};
 pub use limits::ImageLimits;
 pub use location::Location;

@@ -233,7 +233,11 @@ mod tests {
             let text = respond_once(request.uri().clone(), read).await;
             Ok::<_, std::convert::Infallible>(Response::new(Body::from(text.into_bytes())))
         });
-        let cluster = Cluster { client: kube::Client::new(service, "ns"), namespace: "ns".into() };
+        let cluster = Cluster {
+            client: kube::Client::new(service, "ns"),
+            namespace: "ns".into(),
+            server: crate::access::ApiServer::default(),
+        };
         let timeout = Duration::from_secs(2);
         let waited = wait_for_catalog(&cluster, "cat", timeout, Instant::now() + timeout).await;
         let expected = "catalog cat does not answer after 2s: the image is missing";

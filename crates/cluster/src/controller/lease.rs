@@ -194,7 +194,11 @@ mod tests {
             let response = Response::builder().status(status).body(Body::from(text.into_bytes())).unwrap();
             async move { Ok::<_, Infallible>(response) }
         });
-        let cluster = Cluster { client: kube::Client::new(service, "ns"), namespace: "ns".into() };
+        let cluster = Cluster {
+            client: kube::Client::new(service, "ns"),
+            namespace: "ns".into(),
+            server: crate::access::ApiServer::default(),
+        };
         let metrics = Arc::new(ControllerMetrics::new(Duration::from_secs(2)));
         LeaderLease::new(&cluster, "ns", "lease", "us", Duration::from_secs(2), metrics).release().await;
         assert!(statuses.lock().unwrap().is_empty(), "the release was not tried again");

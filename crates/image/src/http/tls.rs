@@ -226,6 +226,18 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+/// Describes the certificate that the server of a URL presents, for the message about a failed verification. Nothing is
+/// sent; `None` if there is no TLS connection.
+pub async fn presented_certificate(url: &str) -> Option<String> {
+    let uri: http::Uri = url.parse().ok().filter(|uri: &http::Uri| uri.scheme_str() == Some("https"))?;
+    let host = uri.host()?.trim_matches(['[', ']']).to_owned();
+    let stream = tokio::net::TcpStream::connect((host.as_str(), uri.port_u16().unwrap_or(443))).await.ok()?;
+    let connector = tokio_rustls::TlsConnector::from(config(None, None).ok()?);
+    let stream = connector.connect(ServerName::try_from(host).ok()?, stream).await.ok()?;
+    let names = CertificateNames::of(stream.get_ref().1.peer_certificates()?.first()?)?;
+    Some(names.to_string())
+}
+
 /// A certificate whose authority is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("x509: certificate signed by unknown authority{}", if *itself { " (itself)" } else { "" })]

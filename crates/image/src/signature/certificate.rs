@@ -1,5 +1,6 @@
 //! Certificates of signers and their verification against authorities.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -181,6 +182,16 @@ impl CertificateNames {
         let issuer = distinguished_name(body.next(der::SEQUENCE)?)?;
         body.next(der::SEQUENCE)?;
         Some(CertificateNames { subject: distinguished_name(body.next(der::SEQUENCE)?)?, issuer })
+    }
+}
+
+impl fmt::Display for CertificateNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CertificateNames { subject, issuer } = self;
+        match subject == issuer {
+            true => write!(f, "the certificate of {subject:?} is self-signed"),
+            false => write!(f, "the certificate of {subject:?} was issued by {issuer:?}"),
+        }
     }
 }
 

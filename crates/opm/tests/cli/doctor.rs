@@ -172,7 +172,7 @@ fn the_issuer_of_an_untrusted_certificate_is_named() {
         shown.lines().filter(|line| ["problem:", "help:", "error:"].iter().any(|it| line.starts_with(it))).collect();
     insta::assert_snapshot!(told.join("\n").replace(registry.host(), "[HOST]"), @r#"
     problem:      pinging container registry [HOST]: Get "https://[HOST]/v2/": tls: failed to verify certificate: x509: certificate signed by unknown authority
-    help:         the certificate of "CN=server" was issued by "CN=test authority"; trust this authority with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify
+    help:         the certificate of "CN=server" was issued by "CN=test authority"; trust its authority with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify
     error: the certificate of [HOST] is not trusted
     "#);
 }

@@ -1,6 +1,7 @@
 //! Messages about the world around a command: they name what failed, where, and the way out.
 
 use std::fs::OpenOptions;
+use std::time::{Duration, Instant};
 
 use crate::env::TestEnv;
 
@@ -111,4 +112,45 @@ fn an_invalid_kubeconfig_shows_no_secrets() {
     --- stderr
     error: kubeconfig config is not valid: expected sequence start at line 1, column 11
     ");
+}
+
+/// Lists the catalogs of a cluster that does not answer, which must end soon.
+fn unreachable(env: &TestEnv, server: &str) -> String {
+    let config = format!(
+        "clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\ncontexts: [{{name: prod, context: {{cluster: \
+         c}}}}]\ncurrent-context: prod\n"
+    );
+    env.file("config", config);
+    let start = Instant::now();
+    let shown = env.opm(&["catalog", "list", "--kubeconfig", "config"]);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}: {shown}", start.elapsed());
+    shown.replace(server, "[SERVER]")
+}
+
+#[test]
+fn an_unreachable_api_server_is_named_within_seconds() {
+    let env = TestEnv::new();
+    insta::assert_snapshot!(unreachable(&env, &format!("http://127.0.0.1:{}", testkit::free_port())), @r#"
+    exit 3
+    --- stdout
+    --- stderr
+    error: catalogs: the API server [SERVER] (context "prod") cannot be reached: Connection refused (os error 111)
+    help: start the cluster, or select another one with --context or --kubeconfig
+    "#);
+    let shown = unreachable(&env, "https://nowhere.invalid:6443");
+    assert!(shown.contains("the API server [SERVER] (context \"prod\") cannot be reached: "), "{shown}");
+}
+
+#[test]
+fn an_untrusted_api_server_is_named_with_the_issuer_of_its_certificate() {
+    let plan = testkit::RegistryPlan { tls: true, ..testkit::RegistryPlan::default() };
+    let Some(server) = testkit::DockerRegistry::start(plan) else { return };
+    let env = TestEnv::new();
+    insta::assert_snapshot!(unreachable(&env, &format!("https://{}", server.host())), @r#"
+    exit 3
+    --- stdout
+    --- stderr
+    error: catalogs: the API server [SERVER] (context "prod") cannot be reached: invalid peer certificate: UnknownIssuer
+    help: the certificate of "CN=server" was issued by "CN=test authority"; certificate-authority of the kubeconfig must contain the authority of this cluster
+    "#);
 }

@@ -150,7 +150,7 @@ async fn a_missing_map_or_cluster_is_reported() {
     exit 1
     --- stdout
     --- stderr
-    error: error loading manifests from directory: ConfigMap openshift-operator-lifecycle-manager/map: the API server cannot be reached: Connection refused (os error 111)
+    error: error loading manifests from directory: ConfigMap openshift-operator-lifecycle-manager/map: the API server http://127.0.0.1:9 (context "a") cannot be reached: Connection refused (os error 111)
     "#);
 }
 
