@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Command;
+use fbc::scratch::{self, TempFolder};
 
 use crate::exit::{CommandResult, Failure};
 use crate::printer::Printer;
@@ -27,9 +28,8 @@ pub(crate) fn run(args: &ManArgs, printer: &mut Printer) -> CommandResult {
     let mut command = crate::cli::command().disable_help_subcommand(true);
     command.build();
     if let Some(directory) = &args.to {
-        let in_directory = |error: io::Error| Failure::world(format!("{}: {error}", directory.display()));
-        fs::create_dir_all(directory).map_err(in_directory)?;
-        return write(&command, "opm", directory).map_err(in_directory);
+        return write_all(&command, directory)
+            .map_err(|error| Failure::world(format!("{}: {error}", directory.display())));
     }
     let mut name = "opm".to_owned();
     let mut found = &command;
@@ -43,6 +43,20 @@ pub(crate) fn run(args: &ManArgs, printer: &mut Printer) -> CommandResult {
     Ok(printer.data().write_all(&page(found)?)?)
 }
 
+/// Writes all pages, or none.
+fn write_all(command: &Command, directory: &Path) -> io::Result<()> {
+    let place = if directory.is_dir() { directory } else { scratch::parent(directory) };
+    fs::create_dir_all(place)?;
+    let aside = TempFolder::inside(place, ".opm-man-")?;
+    write(command, "opm", aside.path())?;
+    fs::create_dir_all(directory)?;
+    for page in fs::read_dir(aside.path())? {
+        let page = page?;
+        fs::rename(page.path(), directory.join(page.file_name()))?;
+    }
+    Ok(())
+}
+
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone()).section("1").source("opm").date("").render(&mut text)?;
@@ -52,7 +66,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 /// Writes the pages of a command and its subcommands. `opm bundle validate` becomes `opm-bundle-validate.1`.
 fn write(command: &Command, name: &str, directory: &Path) -> io::Result<()> {
     fs::write(directory.join(format!("{name}.1")), page(command)?)?;
-    for below in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+    for below in command.get_subcommands().filter(|command| !command.get_name().starts_with("__")) {
         write(below, &format!("{name}-{}", below.get_name()), directory)?;
     }
     Ok(())

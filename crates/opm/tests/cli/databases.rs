@@ -448,7 +448,8 @@ const OTHERS: &[&str] = &[
     "mirror pull", "mirror push", "mirror copy", "mirror verify", "mirror prune", "verify", "edit add-bundle",
     "edit promote", "edit set-default", "edit set-edge", "edit deprecate", "edit remove", "schema", "explain", "preview",
     "catalog apply", "catalog status", "catalog list", "catalog delete", "controller manifests", "run bundle",
-    "run bundle-upgrade", "cleanup", "completion", "version", "operator-registry configmap", "operator-registry serve",
+    "run bundle-upgrade", "cleanup", "completion", "man", "version", "operator-registry configmap",
+    "operator-registry serve",
 ];
 
 /// What happens to a database.
