@@ -31,7 +31,7 @@ pub fn bundle_table(rows: &[ListedBundle<'_>]) -> Table {
     Table::new(&["PACKAGE", "CHANNEL", "BUNDLE", "REPLACES", "SKIPS", "SKIP RANGE", "IMAGE"], rows)
 }
 
-/// Returns one short line per bundle; [`table`] has every field.
+/// Returns one short line per bundle; [`table()`] has every field.
 pub fn summary(rows: &[ListedBundle<'_>], with_package: bool) -> Table {
     let first = usize::from(!with_package);
     let rows = rows.iter().map(|row| {
