@@ -1,7 +1,7 @@
 //! Finds the known name that an unknown one probably means.
 
 /// In shorter names every other one is near.
-const MIN_LENGTH: usize = 3;
+const MIN_LENGTH: usize = 2;
 /// Longer names are not worth the time.
 const MAX_LENGTH: usize = 100;
 

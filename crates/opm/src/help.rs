@@ -164,7 +164,8 @@ mod tests {
         let unread: Vec<&&str> = variables.iter().filter(|name| !code.contains(&format!("\"{name}\""))).collect();
         assert!(unread.is_empty(), "{unread:?}");
         // Variables of tests begin with OPM_TEST; the others are named after what they are for.
-        let ours = code.split('"').filter(|word| word.starts_with("OPM_MAX_") && word.len() > "OPM_MAX_".len());
+        let limit = concat!("OPM_", "MAX_");
+        let ours = code.split('"').filter(|word| word.starts_with(limit) && word.len() > limit.len());
         let unlisted: BTreeSet<&str> = ours.filter(|name| !variables.contains(name)).collect();
         assert!(unlisted.is_empty(), "{unlisted:?}");
     }

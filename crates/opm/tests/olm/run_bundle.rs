@@ -144,7 +144,8 @@ async fn a_failure_rolls_back_what_the_operator_depends_on() {
     let (mut main, _, index) = depending(&stage);
     never_succeeds(&mut main);
     let bundle = stage.bundle(&main);
-    let run = ["run", "bundle", &bundle, "--index-image", &index, "--timeout", "60s"];
+    // With other tests beside it, OLM needs most of a minute until it executes the plan.
+    let run = ["run", "bundle", &bundle, "--index-image", &index, "--timeout", "90s"];
     let (output, states) = tokio::join!(stage.opm(&run), executed_twice(&stage));
     assert!(output.starts_with("exit 1"), "{output}");
     assert!(states.contains(&"Present".to_owned()), "{states:?}");
