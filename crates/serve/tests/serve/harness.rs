@@ -84,7 +84,8 @@ impl Server {
             let _ = stopped.await;
         }));
         let server = Server { scratch, port, http, debug, reload, stop, running };
-        for _ in 0..500 {
+        // Beside thousands of other tests, a server can wait for a core for seconds.
+        for _ in 0..3000 {
             // The endpoint that becomes ready last, and needs no certificate.
             let ready = match secure {
                 false => server.get("/catalogs/test/api/v1/metas?schema=none", "").await,
