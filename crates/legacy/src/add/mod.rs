@@ -246,10 +246,17 @@ fn read_all(
         }
         let shown = if image.is_empty() { directory.display().to_string() } else { image.clone() };
         let read = bundle::read(directory, &options.limits).map_err(|error| error.to_string());
-        // Nothing could convert or serve it.
-        let read = read.and_then(|contents| match &*contents.version {
-            "" => Err(format!("{}: spec.version is missing: write it in full, as in 1.2.3", contents.csv_file)),
-            _ => Ok(contents),
+        let read = read.and_then(|mut contents| {
+            if contents.version.is_empty() {
+                let missing = format!("{}: spec.version is missing", contents.csv_file);
+                let mode = options.modes.get(&contents.package).unwrap_or(&options.mode);
+                if *mode != AddMode::Replaces {
+                    return Err(format!("{missing}: write it in full, as in 1.2.3"));
+                }
+                // The existing tool accepts it in this mode.
+                contents.warnings.push(format!("{missing}: 'opm migrate' and OLM v1 refuse the bundle"));
+            }
+            Ok(contents)
         });
         match read {
             Ok(mut contents) => {

@@ -213,16 +213,23 @@ fn the_original_commands_print_the_notice_of_database_indexes() {
 }
 
 #[test]
-fn a_bundle_without_a_version_is_refused() {
+fn a_bundle_without_a_version_is_refused_or_reported() {
     let env = etcd();
     let csv = env.read("0.6.1/manifests/csv.yaml").replace("  version: 0.6.1\n", "");
     env.file("0.6.1/manifests/csv.yaml", csv);
-    for mode in ["replaces", "semver", "semver-skippatch"] {
+    for mode in ["semver", "semver-skippatch"] {
         let shown = env.opm(&["registry", "add", "-b", "./0.6.1", "-d", "index.db", "--mode", mode]);
         let expected = "error: error loading bundle ./0.6.1: manifests/csv.yaml: spec.version is missing: write it in \
                         full, as in 1.2.3\n";
         assert!(shown.starts_with("exit 1") && shown.ends_with(expected), "{mode}\n{shown}");
     }
+    // The existing tool accepts it.
+    let shown = env.opm(&["registry", "add", "-b", "./0.6.1", "-d", "index.db", "--mode", "replaces"]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert!(
+        shown.contains("manifests/csv.yaml: spec.version is missing: 'opm migrate' and OLM v1 refuse the bundle"),
+        "{shown}"
+    );
 }
 
 #[test]
