@@ -241,3 +241,15 @@ fn check_channel(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_about_structure_exist() {
+        for name in STRUCTURE {
+            assert!(RULES.iter().any(|rule| rule.name == name), "{name}");
+        }
+    }
+}

@@ -46,7 +46,7 @@ fn check_schema(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
     let known = fbc::schema::BLOBS.iter().map(|schema| schema.name);
     let Some(near) = Guesses::new().nearest(&blob.schema, known) else { return };
     let package = if near == PACKAGE { text.get_str("name") } else { blob.package.as_ref().into() };
-    let problem = new(format!("there is no schema \"{}\"", blob.schema)).about(&package, "", "");
+    let problem = new(format!("unknown schema \"{}\"", blob.schema)).about(&package, "", "");
     problems.report(problem.meant(near, &package, ""), blob.place(path!["schema"]));
 }
 

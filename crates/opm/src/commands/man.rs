@@ -31,14 +31,12 @@ pub(crate) fn run(args: &ManArgs, printer: &mut Printer) -> CommandResult {
         return write_all(&command, directory)
             .map_err(|error| Failure::world(format!("{}: {error}", directory.display())));
     }
-    let mut name = "opm".to_owned();
     let mut found = &command;
     for word in &args.command {
-        let Some(sub) = found.find_subcommand(word) else {
-            return Err(Failure::usage(format!("{} has no command {word:?}", name.replace('-', " "))));
-        };
-        name = format!("{name}-{word}");
-        found = sub;
+        let name = found.get_bin_name().unwrap_or("opm");
+        found = found.find_subcommand(word).ok_or_else(|| {
+            Failure::usage(format!("'{name}' has no command {word:?}\nhelp: '{name} --help' lists them"))
+        })?;
     }
     Ok(printer.data().write_all(&page(found)?)?)
 }

@@ -94,6 +94,11 @@ fn every_command_has_a_manual_page() {
     }
     assert!(commands > 50, "{commands}");
     assert!(!env.path("man/opm-__reference.1").exists());
+
+    assert_eq!(env.stdout(&["man", "edit", "add-bundle"]), env.read("man/opm-edit-add-bundle.1"));
+    let unknown = env.opm(&["man", "check-upgrades", "all"]);
+    assert!(unknown.starts_with("exit 2"), "{unknown}");
+    assert!(unknown.contains("'opm check-upgrades' has no command \"all\""), "{unknown}");
 }
 
 #[test]

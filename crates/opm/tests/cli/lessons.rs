@@ -125,7 +125,7 @@ fn typos_come_before_what_they_cause() {
     exit 1
     --- stdout
     --- stderr
-    error: there is no schema "olm.chanel"
+    error: unknown schema "olm.chanel"
       --> catalog/lantern/catalog.yaml:13:9 [spelling]
     13 | schema: olm.chanel
        |         ^^^^^^^^^^
