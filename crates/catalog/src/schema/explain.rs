@@ -100,7 +100,7 @@ fn all_names(documents: &[SchemaDocument]) -> impl Iterator<Item = String> {
         std::iter::once(full).chain(fields)
     });
     let rules = rules::all().into_iter().map(|rule| rule.name.to_owned());
-    fields.chain(rules).collect::<Vec<_>>().into_iter()
+    fields.chain(rules).chain([INDEX_IGNORE.0.to_owned()]).collect::<Vec<_>>().into_iter()
 }
 
 fn rule_text(rule: &RuleDoc) -> String {

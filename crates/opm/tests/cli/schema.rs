@@ -349,6 +349,8 @@ fn fields_and_rules_are_explained() {
     assert!(
         env.stdout(&["explain", "channel-single-head"]).contains("Make the newest entry replace or skip the others")
     );
+    assert!(env.stdout(&["explain", ".indexignore"]).contains(".gitignore"));
+    assert!(env.opm(&["explain", ".indexignor"]).contains("did you mean \".indexignore\"?"));
     let overview = env.stdout(&["explain"]);
     for rule in catalog::rules::RULES {
         assert!(overview.contains(&format!("\n  {} ", rule.name)), "{}", rule.name);
